@@ -1,0 +1,1 @@
+"""Environments of rir-gym, one a file."""

@@ -1,0 +1,1 @@
+"""Policies of rir-gym: models and the four roles."""

@@ -1,0 +1,41 @@
+"""Cheap signals ξ for a reviewer, computed from the branch alone: no model, no oracle.
+
+Observations are compared as they are; a text environment whose observation repeats has, as far as the agent can tell,
+not moved. This module knows no environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rir_gym.base import Signals, Step
+
+__all__ = ["signals"]
+
+
+def signals(history: Sequence[Step]) -> Signals:
+    """The signals at the end of a branch.
+
+    - ``repeated_actions``: how often the last action was taken in a row (0 before any action).
+    - ``no_effect_steps``: the steps i whose observation equals the one before.
+    - ``cycle_length``: how many steps ago the current observation was last seen, 0 if never.
+    """
+    last = len(history) - 1
+    repeated = 0
+    while repeated < last and _equal(history[last - repeated].action, history[last].action):
+        repeated += 1
+    still = tuple(i for i in range(1, last + 1) if _equal(history[i].observation, history[i - 1].observation))
+    cycle = next((last - i for i in range(last - 1, -1, -1) if _equal(history[i].observation, history[last].observation)), 0)
+    return Signals(repeated, still, cycle)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return bool(np.array_equal(a, b))
+    try:
+        return bool(a == b)
+    except (TypeError, ValueError):
+        return False

@@ -1,0 +1,1 @@
+"""Snapshot mechanisms, one a file, behind one small protocol."""

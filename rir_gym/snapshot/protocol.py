@@ -1,0 +1,55 @@
+"""What a snapshot mechanism is: save a world, put it back, say how. Nothing here knows a concrete mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import gymnasium as gym
+
+from rir_gym.base import Node
+
+__all__ = ["Report", "Snapshotter", "Start"]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The arguments of the reset that began an episode. ``seed`` is None only where the caller's reset had none."""
+
+    seed: int | None = None
+    options: Mapping[str, Any] | None = None
+
+
+class Snapshotter(Protocol):
+    """One way to save and put back a wrapped environment. Tokens are opaque, reusable, and belong to one episode."""
+
+    name: str
+
+    def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> Any:
+        """A token for the world as it is, at ``node`` of the episode begun by ``start``. The world is not changed.
+
+        Raises:
+            SnapshotError: the world cannot be saved; it is unchanged.
+        """
+        ...
+
+    def restore(self, env: gym.Env[Any, Any], token: Any) -> gym.Env[Any, Any]:
+        """The environment to use from now on: ``env`` itself put back, or another instance in its place.
+
+        Raises:
+            SnapshotError: the world cannot be put back; ``env`` is as it was before the call.
+        """
+        ...
+
+    def size(self, token: Any) -> int | None:
+        """Bytes that the token holds; None where nobody can say."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was chosen and why each other mechanism was not (``env.get_wrapper_attr("snapshot_report")``)."""
+
+    chosen: str
+    reasons: Mapping[str, str] = field(default_factory=dict)
