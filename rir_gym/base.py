@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from rir_gym.ledger import Budget, Ledger
 from rir_gym.memory import Fact, Memory, ReflectionMemory
 
 __all__ = [
@@ -20,8 +19,6 @@ __all__ = [
     "Checkpoint",
     "Decision",
     "DecisionKind",
-    "Episode",
-    "Event",
     "Mechanism",
     "MemoryPosition",
     "Message",
@@ -388,54 +385,3 @@ class Mechanism:
     memory_position: MemoryPosition = "system"
     memory: Callable[[str], Memory] = ReflectionMemory
     settings: Mapping[str, Any] = field(default_factory=dict)
-
-
-# --- what a run leaves behind ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One thing a role decided, in order: where on the tree it happened, the value, and what became of it.
-
-    ``outcome``: for the agent "executed", "dropped", "submitted", "declined" or "unparsed"; for a review one of
-    ``Review.outcome``; for a localization or a patch "" (the review it belongs to precedes it).
-    """
-
-    node: int
-    t: int
-    value: Decision | Verdict | Restore | Patch
-    outcome: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """A finished run: the whole tree, what every role said, the ledger and the memory at the end.
-
-    Args:
-        nodes: every node in the order of real steps, abandoned branches included; ``nodes[i].id == i``.
-        last: the node where the run stopped; its branch is the surviving one.
-        stopped: why it ended: "terminated", "truncated", "agent_calls" (budget spent), "final" (unstepped response).
-        final_response: the text of an unstepped final response, else None.
-    """
-
-    seed: int
-    objective: str
-    mechanism: str
-    budget: Budget
-    nodes: tuple[Node, ...]
-    last: Node
-    events: tuple[Event, ...]
-    ledger: Ledger
-    memory: Memory
-    stopped: str
-    final_response: str | None = None
-
-    @property
-    def success(self) -> bool:
-        """The environment's own success flag where the run stopped (False where it has none)."""
-        return bool((self.last.step.oracle or {}).get("success", False))
-
-    @property
-    def score(self) -> float:
-        """The environment's own score in [0, 1] where the run stopped (0 where it has none)."""
-        return float((self.last.step.oracle or {}).get("score", 0.0))

@@ -28,7 +28,9 @@ def signals(history: Sequence[Step]) -> Signals:
     while repeated < last and _equal(history[last - repeated].action, history[last].action):
         repeated += 1
     still = tuple(i for i in range(1, last + 1) if _equal(history[i].observation, history[i - 1].observation))
-    cycle = next((last - i for i in range(last - 1, -1, -1) if _equal(history[i].observation, history[last].observation)), 0)
+    cycle = next(
+        (last - i for i in range(last - 1, -1, -1) if _equal(history[i].observation, history[last].observation)), 0
+    )
     return Signals(repeated, still, cycle)
 
 

@@ -24,7 +24,10 @@ class Start:
 class Snapshotter(Protocol):
     """One way to save and put back a wrapped environment. Tokens are opaque, reusable, and belong to one episode."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As it is asked for and recorded."""
+        ...
 
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> Any:
         """A token for the world as it is, at ``node`` of the episode begun by ``start``. The world is not changed.

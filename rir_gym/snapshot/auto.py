@@ -1,0 +1,184 @@
+"""The ladder: native → deepcopy → pickle → replay → refuse, each rung proven on the environment at hand.
+
+A mechanism is proven by doing: save, act (A), restore, act differently, restore, act A again, in two episodes of an
+instance made for the purpose where one can be made. After each restore the whole Python structure must be what was
+saved (``audit``), and A must give what it gave. What is not proven is refused with the reason and the object's path.
+A probe cannot see rare hidden state inside C objects; what it could not look into stands in the report.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from rir_gym.base import Node
+from rir_gym.errors import NotRestorable, RirError, UnknownName
+from rir_gym.snapshot.audit import difference, fingerprint, opaque
+from rir_gym.snapshot.deepcopy import DeepCopy
+from rir_gym.snapshot.layers import layers
+from rir_gym.snapshot.native import Native, adapter_for
+from rir_gym.snapshot.pickled import Pickle
+from rir_gym.snapshot.protocol import Report, Snapshotter
+from rir_gym.snapshot.replay import Replay, same_value
+from rir_gym.snapshot.world import World
+
+__all__ = ["LADDER", "choose", "maker_of"]
+
+Make = Callable[[], gym.Env[Any, Any]]
+
+LADDER = ("native", "deepcopy", "pickle", "replay")
+_EPISODES, _PREFIX, _ACTIONS = 2, 5, 6
+_proven: dict[tuple[str, ...], tuple[str, dict[str, str]]] = {}
+
+
+def choose(
+    env: gym.Env[Any, Any], *, name: str = "auto", share: Sequence[str] = (), make: Make | None = None
+) -> tuple[Snapshotter, Report]:
+    """The mechanism to use on ``env`` and why. ``env`` may be reset and stepped; the caller resets it afterwards.
+
+    Args:
+        name: "auto", or one rung to be proven alone.
+        share: attributes of a layer that are neither copied nor compared.
+        make: gives a fresh instance; None means from ``env.spec`` where that is possible.
+
+    Raises:
+        UnknownName: no such mechanism.
+        NotRestorable: nothing could be proven; says why for each rung.
+    """
+    if name not in (*LADDER, "auto"):
+        raise UnknownName("snapshot", name, (*LADDER, "auto"))
+    make_fresh = make or maker_of(env)
+    key = _key(env, name, share) if make is None else None
+    if key is not None and key in _proven:
+        chosen, reasons = _proven[key]
+        return _mechanism(chosen, share, make_fresh), Report(chosen, reasons)
+    reasons = {}
+    for rung in LADDER if name == "auto" else (name,):
+        reason = _refusal(env, rung, share, make_fresh)
+        if reason is None:
+            if key is not None:
+                _proven[key] = (rung, reasons)
+            return _mechanism(rung, share, make_fresh), Report(rung, reasons)
+        reasons[rung] = reason
+    said = "; ".join(f"{rung}: {reason}" for rung, reason in reasons.items())
+    raise NotRestorable(f"snapshot={name!r}: {type(env.unwrapped).__name__} cannot be put back faithfully. {said}")
+
+
+def maker_of(env: gym.Env[Any, Any]) -> Make | None:
+    """``gym.make`` of the environment's spec, where it has one that can be made again."""
+    try:
+        spec = copy.deepcopy(env.spec)
+        if spec is None or spec.entry_point is None:
+            return None
+        spec.to_json()
+    except Exception:  # a spec of wrappers that do not record their arguments, or arguments that are no JSON
+        return None
+    return lambda: gym.make(copy.deepcopy(spec))
+
+
+def _mechanism(rung: str, share: Sequence[str], make: Make | None) -> Snapshotter:
+    if rung == "replay":
+        assert make is not None
+        return Replay(make)
+    copying: dict[str, type[Native] | type[DeepCopy] | type[Pickle]]
+    copying = {"native": Native, "deepcopy": DeepCopy, "pickle": Pickle}
+    return copying[rung](tuple(share))
+
+
+def _key(env: gym.Env[Any, Any], name: str, share: Sequence[str]) -> tuple[str, ...] | None:
+    """Two environments of one spec and one stack of classes are proven once a process."""
+    try:
+        spec = env.spec.to_json() if env.spec is not None else None
+    except Exception:  # see maker_of
+        return None
+    if spec is None:
+        return None
+    return (spec, name, *share, "|", *(f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in layers(env)))
+
+
+def _refusal(env: gym.Env[Any, Any], rung: str, share: Sequence[str], make: Make | None) -> str | None:
+    """None where the rung is proven, else why not."""
+    if rung == "native" and not any(adapter_for(layer) for layer in layers(env)):
+        return "no layer has a state pair or a registered adapter"
+    if rung == "replay" and make is None:
+        return "no fresh instance can be made: give a spec (gym.make) or use RollbackWrapper.from_factory"
+    subject = env if make is None else _made(make)
+    if isinstance(subject, str):
+        return subject
+    world = World(subject, _mechanism(rung, share, make))
+    try:
+        for seed in range(_EPISODES):
+            if (reason := _probe(world, seed, share)) is not None:
+                return reason
+        if rung == "replay" and world.streams.used:
+            return "it draws from the global random or numpy.random, which a replay cannot rewind"
+    except RirError as error:
+        return f"{error}{_suspects(subject, share)}"
+    except Exception as error:  # the environment's own code, on a copy that may be half of one
+        return f"{type(error).__name__}: {error}{_suspects(subject, share)}"
+    finally:
+        if make is not None:
+            world.env.close()
+    return None
+
+
+def _made(make: Make) -> gym.Env[Any, Any] | str:
+    try:
+        return make()
+    except Exception as error:  # foreign constructors
+        return f"a fresh instance could not be made: {type(error).__name__}: {error}"
+
+
+def _probe(world: World, seed: int, share: Sequence[str]) -> str | None:
+    """One episode, from its start and from further on: save → A → restore → B → restore → A; why not, if so."""
+    rng = np.random.default_rng(seed)
+    world.reset(seed, None)
+    for prefix in (0, _PREFIX):
+        _walk(world, prefix, rng)
+        if world.node.step.over:
+            return None
+        here, before = world.node, fingerprint(world.env, share=share)
+        first = _walk(world, _ACTIONS, rng)
+        for again in (False, True, False):
+            world.restore(here)
+            if (found := difference(before, fingerprint(world.env, share=share))) is not None:
+                return f"after a restore {found}"
+            if again and (found := _repeat(world, first)) is not None:
+                return found
+            if not again:
+                _walk(world, _ACTIONS, rng)
+        world.restore(here)
+    return None
+
+
+def _walk(world: World, length: int, rng: np.random.Generator) -> list[Node]:
+    """Random actions, admissible ones where they are listed."""
+    nodes: list[Node] = []
+    space = copy.deepcopy(world.env.action_space)
+    space.seed(int(rng.integers(2**31)))
+    while len(nodes) < length and not world.node.step.over:
+        listed = world.node.step.admissible
+        action = listed[int(rng.integers(len(listed)))] if listed else space.sample()
+        nodes.append(world.step(action))
+    return nodes
+
+
+def _repeat(world: World, nodes: Sequence[Node]) -> str | None:
+    for node in nodes:
+        seen, step = world.step(node.step.action).step, node.step
+        for what in ("observation", "reward", "terminated", "truncated"):
+            if not same_value(getattr(step, what), getattr(seen, what)):
+                return f"step {node.t} after a restore: {what} was {getattr(step, what)!r}, is {getattr(seen, what)!r}"[
+                    :300
+                ]
+    return None
+
+
+def _suspects(env: gym.Env[Any, Any], share: Sequence[str]) -> str:
+    """The objects that copying code usually fails on, with their paths."""
+    found = [f"{path} is {kind}" for path, kind in opaque(env, share=share)[:3]]
+    return f" ({', '.join(found)})" if found else ""
