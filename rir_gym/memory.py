@@ -163,7 +163,10 @@ class ReflectionMemory:
             "kind": "reflection",
             "objective": self.objective,
             "environment": [asdict(fact) for fact in self.environment],
-            "attempts": [asdict(attempt) for attempt in self.attempts],
+            "attempts": [
+                {**asdict(attempt), "milestones": list(attempt.milestones), "route": list(attempt.route)}
+                for attempt in self.attempts
+            ],
             "failure": asdict(self.failure) if self.failure else None,
         }
 

@@ -20,7 +20,8 @@ from rir_gym.base import Checkpoint, Node
 from rir_gym.errors import NotRestorable, RollbackRefused, SnapshotError, UsageError
 from rir_gym.snapshot.audit import opaque
 from rir_gym.snapshot.auto import choose
-from rir_gym.snapshot.world import World, fresh
+from rir_gym.snapshot.world import World
+from rir_gym.values import fresh
 
 __all__ = ["RollbackWrapper"]
 

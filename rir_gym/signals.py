@@ -7,11 +7,9 @@ not moved. This module knows no environment.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
 
 from rir_gym.base import Signals, Step
+from rir_gym.values import same_value
 
 __all__ = ["signals"]
 
@@ -25,19 +23,10 @@ def signals(history: Sequence[Step]) -> Signals:
     """
     last = len(history) - 1
     repeated = 0
-    while repeated < last and _equal(history[last - repeated].action, history[last].action):
+    while repeated < last and same_value(history[last - repeated].action, history[last].action):
         repeated += 1
-    still = tuple(i for i in range(1, last + 1) if _equal(history[i].observation, history[i - 1].observation))
+    still = tuple(i for i in range(1, last + 1) if same_value(history[i].observation, history[i - 1].observation))
     cycle = next(
-        (last - i for i in range(last - 1, -1, -1) if _equal(history[i].observation, history[last].observation)), 0
+        (last - i for i in range(last - 1, -1, -1) if same_value(history[i].observation, history[last].observation)), 0
     )
     return Signals(repeated, still, cycle)
-
-
-def _equal(a: Any, b: Any) -> bool:
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return bool(np.array_equal(a, b))
-    try:
-        return bool(a == b)
-    except (TypeError, ValueError):
-        return False

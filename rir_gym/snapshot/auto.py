@@ -23,8 +23,9 @@ from rir_gym.snapshot.layers import layers
 from rir_gym.snapshot.native import Native, adapter_for
 from rir_gym.snapshot.pickled import Pickle
 from rir_gym.snapshot.protocol import Report, Snapshotter
-from rir_gym.snapshot.replay import Replay, same_value
+from rir_gym.snapshot.replay import Replay
 from rir_gym.snapshot.world import World
+from rir_gym.values import same_value
 
 __all__ = ["LADDER", "choose", "maker_of"]
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 
 from rir_gym.base import Node
 from rir_gym.errors import ReplayMismatch, SnapshotError
 from rir_gym.snapshot.layers import layers
 from rir_gym.snapshot.protocol import Start
+from rir_gym.values import same_value
 
-__all__ = ["Replay", "same_value"]
+__all__ = ["Replay"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +69,6 @@ class Replay:
 def _compare(step: int, what: str, expected: Any, seen: Any) -> None:
     if not same_value(expected, seen):
         raise ReplayMismatch(f"replay: step={step}: {what} was {_short(expected)} and is now {_short(seen)}")
-
-
-def same_value(a: Any, b: Any) -> bool:
-    """Equality of observations: arrays by content and NaN equal to NaN, containers element by element."""
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        a, b = np.asarray(a), np.asarray(b)
-        return a.shape == b.shape and a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same_value(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(same_value(x, y) for x, y in zip(a, b, strict=True))
-    return bool(a == b) or (a != a and b != b)
 
 
 def _short(value: Any) -> str:

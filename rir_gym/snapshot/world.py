@@ -6,7 +6,6 @@ kept node, and keeps the global generators right. It knows no actions, rewards r
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,24 +17,9 @@ from rir_gym.snapshot.audit import generators
 from rir_gym.snapshot.layers import layers
 from rir_gym.snapshot.protocol import Snapshotter, Start
 from rir_gym.snapshot.streams import GlobalStreams
+from rir_gym.values import fresh
 
-__all__ = ["World", "fresh"]
-
-_PLAIN = (str, int, float, bool, type(None), bytes, complex, np.generic)
-
-
-def fresh(value: Any) -> Any:
-    """A copy that shares nothing mutable with ``value``; cheap for the usual nest of plain values."""
-    if isinstance(value, _PLAIN):
-        return value
-    kind = type(value)
-    if kind is dict:
-        return {key: fresh(item) for key, item in value.items()}
-    if kind is list:
-        return [fresh(item) for item in value]
-    if kind is tuple:
-        return tuple([fresh(item) for item in value])
-    return value.copy() if kind is np.ndarray and not value.dtype.hasobject else copy.deepcopy(value)
+__all__ = ["World"]
 
 
 class World:
