@@ -254,7 +254,8 @@ class Call:
     """One request to a model, as it was sent and answered.
 
     ``kind`` is "first" for the request that makes up the role's invocation, "sub" for a further one that the role
-    needs by design, "reask" for one that repeats an unreadable reply. ``options`` is None for free text.
+    needs by design, "reask" for one that repeats an unreadable reply. ``options`` is None for free text. ``cut_tokens``
+    is how many tokens of the prompt the model's context had no room for.
     """
 
     role: Literal["act", "review", "coarse", "fine", "patch"]
@@ -266,6 +267,7 @@ class Call:
     prompt_tokens: int = 0
     reused_tokens: int = 0
     generated_tokens: int = 0
+    cut_tokens: int = 0
     seconds: float = 0.0
 
 

@@ -57,6 +57,7 @@ class Ledger:
     prompt_tokens: int = 0
     reused_tokens: int = 0
     generated_tokens: int = 0
+    cut_tokens: int = 0
 
     def add(self, name: str, amount: int = 1) -> None:
         """Count ``amount`` more of ``name``.

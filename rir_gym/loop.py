@@ -10,7 +10,7 @@ Source: Yu et al., "Rollback the World, Keep the Reflection", arXiv 2609.18304, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -118,6 +118,7 @@ class _Run:
     events: list[Event] = field(default_factory=list)
     acted: int = -1
     steps: dict[int, Step] = field(default_factory=dict)
+    points: dict[int, RestorePoint] = field(default_factory=dict)
     distances: dict[int, float | None] = field(default_factory=dict)
 
     @classmethod
@@ -241,6 +242,7 @@ class _Run:
 
     def arrive(self, node: Node) -> None:
         """Keep what roles may see of a new node; note an end, and whether it is still to be reviewed."""
+        self.points[node.id] = RestorePoint(node.id, node.t, node.summary)
         self.steps[node.id] = node.step if self.mechanism.uses_oracle else replace(node.step, oracle=None)
         if self.mechanism.uses_oracle:
             oracle = self.env_oracle()
@@ -272,9 +274,8 @@ class _Run:
 
     def count_calls(self, value: Decision | Verdict | Restore | Patch) -> None:
         for call in value.calls:
-            self.ledger.add("prompt_tokens", call.prompt_tokens)
-            self.ledger.add("reused_tokens", call.reused_tokens)
-            self.ledger.add("generated_tokens", call.generated_tokens)
+            for count in ("prompt_tokens", "reused_tokens", "generated_tokens", "cut_tokens"):
+                self.ledger.add(count, getattr(call, count))
             if call.kind != "first":
                 self.ledger.add({"sub": "subrequests", "reask": "reasks"}[call.kind])
 
@@ -289,14 +290,12 @@ class _Run:
     def restorable(self) -> tuple[RestorePoint, ...]:
         """I_t; with ``nodes="tree"`` every kept node that may be restored."""
         if self.mechanism.nodes == "tree":
-            nodes: Iterable[Node] = [node for node in self.env.nodes if self.env.refusal(node) is None]
-        else:
-            branch = self.env.history
-            nodes = [branch[t] for t in self.env.restorable]
-        return tuple(RestorePoint(node.id, node.t, node.summary) for node in nodes)
+            return tuple([self.points[node.id] for node in self.env.nodes if self.env.refusal(node) is None])
+        branch = self.env.history
+        return tuple([self.points[branch[t].id] for t in self.env.restorable])
 
     def view(self) -> View:
-        history = tuple(self.steps[node.id] for node in self.env.history)
+        history = tuple([self.steps[node.id] for node in self.env.history])
         return View(
             seed=self.seed,
             objective=self.objective,
