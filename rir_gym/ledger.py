@@ -74,9 +74,14 @@ class Ledger:
         """Invocations of the recovery roles: reviews + coarse + fine + patches."""
         return self.reviews + self.coarse + self.fine + self.patches
 
+    @property
+    def unreadable(self) -> int:
+        """Replies that could not be read, of every role."""
+        return sum(getattr(self, name) for name in _COUNTS if name.startswith("unreadable_"))
+
     def to_json(self) -> dict[str, int]:
-        """All counts by name, and ``auxiliary``."""
-        return {**asdict(self), "auxiliary": self.auxiliary}
+        """All counts by name, and the two sums."""
+        return {**asdict(self), "auxiliary": self.auxiliary, "unreadable": self.unreadable}
 
 
 _COUNTS = tuple(field.name for field in fields(Ledger))

@@ -25,8 +25,7 @@ def signals(history: Sequence[Step]) -> Signals:
     repeated = 0
     while repeated < last and same_value(history[last - repeated].action, history[last].action):
         repeated += 1
-    still = tuple(i for i in range(1, last + 1) if same_value(history[i].observation, history[i - 1].observation))
-    cycle = next(
-        (last - i for i in range(last - 1, -1, -1) if same_value(history[i].observation, history[last].observation)), 0
-    )
+    seen = [step.observation for step in history]
+    still = tuple([i for i in range(1, last + 1) if same_value(seen[i], seen[i - 1])])
+    cycle = next((last - i for i in range(last - 1, -1, -1) if same_value(seen[i], seen[last])), 0)
     return Signals(repeated, still, cycle)

@@ -28,6 +28,8 @@ def fresh(value: Any) -> Any:
 
 def same_value(a: Any, b: Any) -> bool:
     """Equality of observations: arrays by content and NaN equal to NaN, containers element by element."""
+    if type(a) is str:
+        return type(b) is str and a == b
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         a, b = np.asarray(a), np.asarray(b)
         return a.shape == b.shape and a.dtype == b.dtype and bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
