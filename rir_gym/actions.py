@@ -7,8 +7,9 @@ means depth d. Any other space: ``OneOf((inner, Discrete(max_depth, start=1)))``
 from __future__ import annotations
 
 import copy
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +35,7 @@ class ActionCode:
     keyword: str
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"\S+", self.keyword):
+        if not isinstance(self.keyword, str) or not re.fullmatch(r"\S+", self.keyword):
             raise UsageError(f"keyword={self.keyword!r}: one word without white space")
 
     @property
@@ -48,25 +49,39 @@ class ActionCode:
             return Unicode()
         if isinstance(self.inner, Discrete):
             return Discrete(int(self.inner.n) + self.max_depth, start=int(self.inner.start))
-        return OneOf((copy.deepcopy(self.inner), Discrete(self.max_depth, start=1)))
+        either = OneOf((copy.deepcopy(self.inner), Discrete(self.max_depth, start=1)))
+        either.seed()  # else the agent's draws would go on where the environment's own space stands
+        return either
 
     def read(self, action: Any, t: int) -> tuple[int | None, Any]:
-        """(restore point, None) for a rollback action at step t, (None, inner action) for any other."""
+        """(restore point, None) for a rollback action at step t, (None, inner action) for any other.
+
+        Raises:
+            UsageError: neither: a depth beyond ``max_depth``, or not a pair of a ``OneOf`` space.
+        """
         if self.is_text:
             to = self.restore_point(action)
             return (to, None) if to is not None else (None, action)
         if isinstance(self.inner, Discrete):
-            depth = int(action) - int(self.inner.start) - int(self.inner.n) + 1
-            return (t - depth, None) if depth >= 1 else (None, action)
-        which, value = action
-        return (t - int(value), None) if which == 1 else (None, value)
+            number = _index(action)
+            depth = number - int(self.inner.start) - int(self.inner.n) + 1 if number is not None else 0
+            if depth < 1:
+                return None, action
+        else:
+            which, value = action if isinstance(action, tuple | list) and len(action) == 2 else (None, None)
+            if _index(which) == 0:
+                return None, value
+            depth = (_index(value) or 0) if _index(which) == 1 else 0
+        if not 1 <= depth <= self.max_depth:
+            raise UsageError(f"action={action!r}: an action of {self.space()}")
+        return t - depth, None
 
     def restore_point(self, action: Any) -> int | None:
         """The restore point that a text names; None where it is no rollback command."""
         if not isinstance(action, str) or not action.startswith(self.keyword):
             return None
-        command = re.fullmatch(rf"{re.escape(self.keyword)} ([+-]?\d{{1,9}})", action)
-        return int(command[1]) if command else None
+        command = re.fullmatch(rf"{re.escape(self.keyword)} ([+-]?[0-9]+)", action)
+        return int(command[1][:18]) if command else None
 
     def check_collision(self, admissible: Sequence[str] | None) -> None:
         """Refuse an environment that has such an action of its own.
@@ -81,10 +96,24 @@ class ActionCode:
                         f"keyword={self.keyword!r}: {command!r} is an action of the environment; choose another"
                     )
 
-    def mask(self, info: Mapping[str, Any], t: int, restorable: Sequence[int]) -> dict[str, Any]:
-        """``{"action_mask": int8 array of shape (n + max_depth,)}`` for a Discrete space, else nothing."""
+    def mask(self, info: Mapping[str, Any], undoable: Iterable[bool]) -> dict[str, Any]:
+        """``{"action_mask": int8 array of shape (n + max_depth,)}`` for a Discrete space, else nothing.
+
+        Args:
+            undoable: whether depth 1, 2, … can be undone; nothing beyond its end can.
+        """
         if not isinstance(self.inner, Discrete):
             return {}
-        inner = info.get("action_mask", np.ones(int(self.inner.n), dtype=np.int8))
-        depths = [t - depth in restorable for depth in range(1, self.max_depth + 1)]
-        return {"action_mask": np.concatenate([inner, np.array(depths, dtype=np.int8)])}
+        n = int(self.inner.n)
+        mask = np.zeros(n + self.max_depth, dtype=np.int8)
+        mask[:n] = info.get("action_mask", 1)
+        for index, can in zip(range(n, n + self.max_depth), undoable, strict=False):
+            mask[index] = can
+        return {"action_mask": mask}
+
+
+def _index(value: Any) -> int | None:
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None

@@ -8,25 +8,22 @@ restore points are legal, what a rollback costs, what the action space looks lik
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
 
 from rir_gym.actions import ActionCode
+from rir_gym.arguments import check_amount, check_choice, check_count, check_limit, check_names
 from rir_gym.base import Checkpoint, Node
 from rir_gym.errors import NotRestorable, RollbackRefused, SnapshotError, UsageError
-from rir_gym.snapshot.audit import opaque
 from rir_gym.snapshot.auto import choose
-from rir_gym.snapshot.world import World
+from rir_gym.snapshot.world import World, descends
 from rir_gym.values import fresh
 
 __all__ = ["RollbackWrapper"]
 
-_LIMITS = ("max_depth", "max_rollbacks", "step_limit")
-_SETTINGS = {"snapshot", "rng", "reward", "terminal", "rollback_cost", "step_cost", "share", "keyword", *_LIMITS}
 Returned = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
 
 
@@ -80,37 +77,31 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         keyword: str = "rollback",
         _make: Callable[[], gym.Env[Any, Any]] | None = None,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name in _SETTINGS}
-        gym.utils.RecordConstructorArgs.__init__(self, **{**given, "share": list(share)})
-        for name, value, allowed in (
-            ("rng", rng, ("same", "resample")),
-            ("reward", reward, ("telescope", "zero")),
-            ("terminal", terminal, ("pass", "held")),
-        ):
-            if value not in allowed:
-                raise UsageError(f"{name}={value!r}: one of {', '.join(allowed)}")
-        for name, limit, least in zip(_LIMITS, (max_depth, max_rollbacks, step_limit), (1, 0, 1), strict=True):
-            if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < least):
-                raise UsageError(f"{name}={limit!r}: an int of at least {least}")
-        for name, cost in (("rollback_cost", rollback_cost), ("step_cost", step_cost)):
-            if not math.isfinite(cost) or cost < 0:
-                raise UsageError(f"{name}={cost!r}: a finite number of at least 0")
+        given = {name: value for name, value in locals().items() if name not in ("self", "env", "_make", "__class__")}
+        check_choice("rng", rng, ("same", "resample"))
+        check_choice("reward", reward, ("telescope", "zero"))
+        check_choice("terminal", terminal, ("pass", "held"))
+        check_count("max_depth", max_depth, 1)
+        check_limit("max_rollbacks", max_rollbacks, 0)
+        check_limit("step_limit", step_limit, 1)
+        check_amount("rollback_cost", rollback_cost)
+        check_amount("step_cost", step_cost)
+        check_names("share", share)
+        self.settings = {**given, "share": list(share)}
+        gym.utils.RecordConstructorArgs.__init__(self, **self.settings)
         self._code = ActionCode(copy.deepcopy(env.action_space), max_depth, keyword)
         mechanism, self.snapshot_report = choose(env, name=snapshot, share=share, make=_make)
-        if rng == "resample" and (hidden := opaque(env, share=share)):
-            path, kind = hidden[0]
-            raise NotRestorable(f"rng='resample': {path} is {kind}; a generator inside it would be out of reach")
+        if rng == "resample" and self.snapshot_report.unseen:
+            raise NotRestorable(f"rng='resample': a generator inside {self.snapshot_report.unseen[0]} is out of reach")
         super().__init__(env)
-        self._world = World(env, mechanism)
+        self._world = World(env, mechanism, share=share)
         self._rng, self._reward, self._terminal = rng, reward, terminal
         self._max_rollbacks, self._step_limit = max_rollbacks, step_limit
         self._rollback_cost, self._step_cost = float(rollback_cost), float(step_cost)
         self.action_space = self._code.space()
-        self.steps_taken = 0
-        self.rollbacks_done = 0
+        self.steps_taken = self.rollbacks_done = 0
         self._barrier: Node | None = None
-        self._held = False
-        self._closed = False
+        self._held = self._closed = False
 
     @classmethod
     def from_factory(cls, make_env: Callable[[], gym.Env[Any, Any]], **settings: Any) -> RollbackWrapper:
@@ -185,13 +176,16 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             return self._returned(0.0, released=True)
         if self._step_limit is not None and self.steps_taken >= self._step_limit:
             raise UsageError(f"step_limit={self._step_limit}: spent; call reset")
-        node = self._world.step(inner)
+        try:
+            node = self._world.step(inner)
+        finally:
+            self.env = self._world.env
         self.steps_taken += 1
         if node.step.info.get("committed"):
             self._barrier = node
         self._code.check_collision(node.step.admissible)
         over = node.step.over or self._spent()
-        self._held = over and self._terminal == "held" and self._any_restorable()
+        self._held = over and self._terminal == "held" and any(self._undoable(node))
         return self._returned(node.step.reward - self._step_cost)
 
     def rollback(self, to: int | Node, *, seed: int | None = None) -> Returned:
@@ -209,10 +203,12 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         Raises:
             RollbackRefused: out of range, not kept, beyond a commitment, budget spent, before reset, after close; or
                 the mechanism could not put the world back. The world is unchanged.
-            UsageError: ``seed`` with ``rng="same"``.
+            UsageError: ``seed`` with ``rng="same"``, or not an int of at least 0.
         """
-        if seed is not None and self._rng == "same":
-            raise UsageError(f"seed={seed!r}: a rollback is seeded only with rng='resample'")
+        if seed is not None:
+            check_count("seed", seed, 0)
+            if self._rng == "same":
+                raise UsageError(f"seed={seed!r}: a rollback is seeded only with rng='resample'")
         target = self._target(to)
         here = self.node
         if target is not here:
@@ -224,20 +220,13 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             self.env = self._world.env
             self.rollbacks_done += 1
             if self._rng == "resample":
-                entropy = [self._world.start.seed or 0, self.rollbacks_done] if seed is None else [seed]
-                self._world.reseed(np.random.SeedSequence(entropy))
+                entropy = [*self._world.entropy, self.rollbacks_done] if seed is None else [seed]
+                self._world.reseed(entropy)
         self._held = False
         cost = self._rollback_cost if target is not here else 0.0
         reward = (target.ret - here.ret if self._reward == "telescope" else 0.0) - cost
-        done = {
-            "ok": True,
-            "to": target.t,
-            "from": here.t,
-            "depth": here.t - target.t,
-            "node": target.id,
-            "rollbacks": self.rollbacks_done,
-        }
-        return self._returned(reward, rollback=done)
+        done = {"ok": True, "to": target.t, "from": here.t, "depth": here.t - target.t, "node": target.id}
+        return self._returned(reward, rollback={**done, "rollbacks": self.rollbacks_done})
 
     def close(self) -> None:
         """Close the environment; its past is dropped."""
@@ -249,7 +238,8 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
 
     def _require_episode(self) -> None:
         if self._closed or not self._world.begun:
-            raise RollbackRefused(f"the environment is {'closed' if self._closed else 'not reset yet'}: call reset")
+            why = "closed: make a new one" if self._closed else "not reset yet: call reset"
+            raise RollbackRefused(f"the environment is {why}")
 
     def _target(self, to: int | Node) -> Node:
         self._require_episode()
@@ -273,18 +263,15 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         """Why a node of this episode cannot be restored; standing still is always legal."""
         if node is self._world.node:
             return None
-        if self._barrier is not None and not _descends(node, self._barrier):
+        if self._barrier is not None and (self._world.repeats or not descends(node, self._barrier)):
             return f"step {self._barrier.t} had an effect outside that cannot be taken back"
         if self._max_rollbacks is not None and self.rollbacks_done >= self._max_rollbacks:
             return f"max_rollbacks={self._max_rollbacks}: spent"
         if self._spent():
             return f"step_limit={self._step_limit}: spent"
         if node.id not in self._world.checkpoints:
-            return "its checkpoint is not kept"
+            return self._world.unsaved.get(node.id, "its checkpoint is not kept")
         return None
-
-    def _any_restorable(self) -> bool:
-        return any(self._barred(node) is None for node in self.history[:-1])
 
     def _spent(self) -> bool:
         return self._step_limit is not None and self.steps_taken >= self._step_limit
@@ -308,14 +295,11 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         info: dict[str, Any] = fresh(dict(node.step.info))
         if node.step.oracle is not None:
             info["oracle"] = fresh(dict(node.step.oracle))
-        info.update(self._code.mask(info, node.t, self.restorable))
+        info.update(self._code.mask(info, self._undoable(node)))
         return info
 
-
-def _descends(node: Node, ancestor: Node) -> bool:
-    at: Node | None = node
-    while at is not None and at.t >= ancestor.t:
-        if at is ancestor:
-            return True
-        at = at.parent
-    return False
+    def _undoable(self, node: Node) -> Iterator[bool]:
+        """Whether 1, 2, … steps can be undone."""
+        while (parent := node.parent) is not None:
+            yield self._barred(parent) is None
+            node = parent

@@ -105,7 +105,8 @@ def _cell(cells: list[Cell], section: Section, mechanism: str, budget: int) -> C
 
 
 def _settings(cell: Cell) -> dict[str, object]:
-    return {name: getattr(cell, name) for name in ("reviewer", "mechanism", "trust", "agent_calls")}
+    names = {"reviewer": cell.reviewer, "uses_oracle": cell.reviewer == "exact", "mechanism": cell.mechanism}
+    return {**names, "trust": cell.trust, "agent_calls_budget": cell.agent_calls}
 
 
 def _margin(cells: dict[str, dict[int, list[Row]]]) -> str:

@@ -8,11 +8,13 @@ define the environment's own classes. This module knows no mechanism.
 
 from __future__ import annotations
 
+import array
 import collections
 import datetime
 import decimal
 import enum
 import fractions
+import functools
 import hashlib
 import logging
 import pathlib
@@ -26,6 +28,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.wrappers import PassiveEnvChecker
 
 from rir_gym.snapshot.layers import layers, shared_objects
 
@@ -39,11 +42,26 @@ _ATOMS = (
     *(decimal.Decimal, fractions.Fraction, pathlib.PurePath),
 )
 _STOPS = (
-    *(type, types.ModuleType, logging.Logger, types.BuiltinFunctionType, types.GetSetDescriptorType, property),
+    *(type, types.ModuleType, logging.Logger, types.GetSetDescriptorType, property),
     *(staticmethod, classmethod, types.MemberDescriptorType, types.GenericAlias, types.MappingProxyType),
 )
-_GLOBAL_KINDS = (list, dict, set, bytearray, collections.deque, np.ndarray, random.Random, np.random.Generator)
-_LIBRARIES = ("gymnasium", "numpy", "logging", "enum", "random", "collections", "builtins", "types", "functools")
+_GLOBAL_KINDS = (
+    *(type(None), bool, int, float, str, list, dict, set, bytearray, collections.deque, np.ndarray),
+    *(random.Random, np.random.Generator, np.random.RandomState),
+)
+_LIBRARIES = (
+    "gymnasium",
+    "numpy",
+    "logging",
+    "enum",
+    "random",
+    "collections",
+    "builtins",
+    "types",
+    "functools",
+    "typing",
+    "abc",
+)
 _CONTAINERS: tuple[type, ...] = (
     *(object, list, tuple, dict, set, frozenset, bytearray, collections.deque, collections.OrderedDict),
     *(collections.defaultdict, types.SimpleNamespace, BaseException),
@@ -51,9 +69,12 @@ _CONTAINERS: tuple[type, ...] = (
 _OPAQUE = "opaque "
 
 
-def fingerprint(env: gym.Env[Any, Any], *, share: Sequence[str] = ()) -> list[Item]:
-    """Every reachable value in a fixed order, as (path, value or type). Nothing is changed or called."""
-    return [(path, token) for path, token, _ in _walk(env, share)]
+def fingerprint(env: gym.Env[Any, Any], *, share: Sequence[str] = (), static: Sequence[str] = ()) -> list[Item]:
+    """Every reachable value in a fixed order, as (path, value or type). Nothing is changed or called.
+
+    ``share`` names attributes of a layer, ``static`` classes as ``module:Class``: the walk does not go into either.
+    """
+    return [(path, token) for path, token, _ in _walk(env, share, frozenset(static))]
 
 
 def difference(before: list[Item], after: list[Item]) -> str | None:
@@ -73,16 +94,20 @@ def opaque(env: gym.Env[Any, Any], *, share: Sequence[str] = ()) -> list[Item]:
 
 
 def generators(env: gym.Env[Any, Any], *, share: Sequence[str] = ()) -> list[tuple[str, Any]]:
-    """Every random generator object reachable from the environment, in walk order, spaces' own ones left out."""
+    """Every random generator object reachable from the environment, once each, in walk order."""
     kinds = (random.Random, np.random.Generator, np.random.RandomState)
-    return [(path, obj) for path, _, obj in _walk(env, share) if isinstance(obj, kinds) and "_space." not in path]
+    met = [(path, obj) for path, token, obj in _walk(env, share) if isinstance(obj, kinds)]
+    return list({id(obj): (path, obj) for path, obj in reversed(met)}.values())[::-1]
 
 
-def _walk(env: gym.Env[Any, Any], share: Sequence[str]) -> Iterator[tuple[str, str, Any]]:
+def _walk(
+    env: gym.Env[Any, Any], share: Sequence[str], static: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, str, Any]]:
     """Depth first, without recursion, each object once (a second meeting yields a reference to the first)."""
     skip = set(shared_objects(env, share))
     seen: dict[int, tuple[str, Any]] = {}
     classes: dict[type, None] = {}
+    views: dict[int, str] = {}
     stack: list[tuple[str, Any]] = [("env", env)]
     while True:
         if not stack:
@@ -94,6 +119,8 @@ def _walk(env: gym.Env[Any, Any], share: Sequence[str]) -> Iterator[tuple[str, s
         path, obj = stack.pop()
         if id(obj) in skip or isinstance(obj, _STOPS):
             continue
+        if static and f"{type(obj).__module__}:{type(obj).__qualname__}" in static:
+            continue
         if isinstance(obj, _ATOMS):
             yield path, f"{type(obj).__name__} {_atom(obj)}", obj
             continue
@@ -104,8 +131,16 @@ def _walk(env: gym.Env[Any, Any], share: Sequence[str]) -> Iterator[tuple[str, s
             seen[id(obj)] = (path, obj)
         token, children = _open(path, obj)
         yield path, token, obj
+        if isinstance(obj, np.ndarray) and (first := views.setdefault(id(_owner(obj)), path)) != path:
+            yield path, f"shares the memory of {first}", None
         classes.setdefault(type(obj))
         stack.extend(reversed(children))
+
+
+def _owner(view: Any) -> Any:
+    while isinstance(view, np.ndarray) and view.base is not None:
+        view = view.base
+    return view
 
 
 def _atom(obj: Any) -> str:
@@ -128,7 +163,14 @@ def _open(path: str, obj: Any) -> tuple[str, list[tuple[str, Any]]]:
             return f"{kind} {obj.shape}", [(f"{path}[{i}]", x) for i, x in enumerate(obj.ravel().tolist())]
         return f"{kind} {obj.dtype} {obj.shape} {hashlib.sha256(np.ascontiguousarray(obj).tobytes()).hexdigest()}", []
     if isinstance(obj, weakref.ref):
-        return f"{kind} {'dead' if obj() is None else 'alive'}", []
+        return (f"{kind} dead", []) if obj() is None else (f"{kind} alive", [(f"{path}.<target>", obj())])
+    if isinstance(obj, types.BuiltinFunctionType):  # a method of a C object holds it: ``random.Random().random``
+        owner = obj.__self__
+        return f"builtin {obj.__qualname__}", [] if owner is None else [(f"{path}.__self__", owner)]
+    if isinstance(obj, functools.partial):
+        return "partial", [(f"{path}.{name}", getattr(obj, name)) for name in ("func", "args", "keywords")]
+    if isinstance(obj, array.array):
+        return f"{kind} {obj.typecode} {hashlib.sha256(obj.tobytes()).hexdigest()}", []
     if isinstance(obj, types.FunctionType):
         cells = [(f"{path}.<{n}>", c) for n, c in zip(obj.__code__.co_freevars, obj.__closure__ or (), strict=True)]
         return f"function {obj.__module__}.{obj.__qualname__}", cells
@@ -152,12 +194,14 @@ def _contents(path: str, obj: Any) -> list[tuple[str, Any]]:
         pairs = list(obj.items())
         keys = [(f"{path}.key{i}", key) for i, (key, _) in enumerate(pairs)]
         return keys + [(f"{path}[{_key(key)}]", value) for key, value in pairs]
+    if isinstance(obj, BaseException):
+        return [(f"{path}.args", obj.args)]
     if isinstance(obj, list | tuple | collections.deque):
         return [(f"{path}[{i}]", value) for i, value in enumerate(obj)]
-    if isinstance(obj, set | frozenset):  # unordered: by value where the members have one
-        return [
-            (f"{path}{{{i}}}", value) for i, value in enumerate(sorted(obj, key=lambda x: (type(x).__name__, _key(x))))
-        ]
+    if isinstance(obj, set | frozenset):  # its order can decide what a world does next; by address it means nothing
+        plain = all(isinstance(member, _ATOMS) for member in obj)
+        members = list(obj) if plain else sorted(obj, key=lambda x: (type(x).__name__, _key(x)))
+        return [(f"{path}{{{i}}}", value) for i, value in enumerate(members)]
     return []
 
 
@@ -176,6 +220,8 @@ def _attributes(path: str, obj: Any) -> list[tuple[str, Any]]:
             )
             if mangled not in ("__dict__", "__weakref__") and hasattr(obj, mangled):
                 held[mangled] = getattr(obj, mangled)
+    if isinstance(obj, PassiveEnvChecker):  # whether it has checked its calls once is no state of a world
+        held = {"env": obj.env}
     return [(f"{path}.{name}", value) for name, value in held.items() if name not in ("spec", "_cached_spec")]
 
 

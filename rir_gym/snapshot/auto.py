@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from rir_gym.base import Node
-from rir_gym.errors import NotRestorable, RirError, UnknownName
+from rir_gym.errors import NotRestorable, RirError, SnapshotError, UnknownName
 from rir_gym.snapshot.audit import difference, fingerprint, opaque
 from rir_gym.snapshot.deepcopy import DeepCopy
 from rir_gym.snapshot.layers import layers
@@ -24,6 +25,7 @@ from rir_gym.snapshot.native import Native, adapter_for
 from rir_gym.snapshot.pickled import Pickle
 from rir_gym.snapshot.protocol import Report, Snapshotter
 from rir_gym.snapshot.replay import Replay
+from rir_gym.snapshot.streams import untouched
 from rir_gym.snapshot.world import World
 from rir_gym.values import same_value
 
@@ -33,7 +35,7 @@ Make = Callable[[], gym.Env[Any, Any]]
 
 LADDER = ("native", "deepcopy", "pickle", "replay")
 _EPISODES, _PREFIX, _ACTIONS = 2, 5, 6
-_proven: dict[tuple[str, ...], tuple[str, dict[str, str]]] = {}
+_proven: dict[tuple[str, ...], Report] = {}
 
 
 def choose(
@@ -52,33 +54,53 @@ def choose(
     """
     if name not in (*LADDER, "auto"):
         raise UnknownName("snapshot", name, (*LADDER, "auto"))
-    make_fresh = make or maker_of(env)
     key = _key(env, name, share) if make is None else None
+    make_fresh = make or maker_of(env)
     if key is not None and key in _proven:
-        chosen, reasons = _proven[key]
-        return _mechanism(chosen, share, make_fresh), Report(chosen, reasons)
-    reasons = {}
-    for rung in LADDER if name == "auto" else (name,):
-        reason = _refusal(env, rung, share, make_fresh)
-        if reason is None:
-            if key is not None:
-                _proven[key] = (rung, reasons)
-            return _mechanism(rung, share, make_fresh), Report(rung, reasons)
-        reasons[rung] = reason
+        report = _proven[key]
+        return _mechanism(report.chosen, share, make_fresh), report
+    reasons: dict[str, str] = {}
+    with untouched():
+        for rung in LADDER if name == "auto" else (name,):
+            found = _prove(env, rung, share, make_fresh)
+            if not isinstance(found, str):
+                report = Report(rung, reasons, found)
+                if key is not None:
+                    _proven[key] = report
+                return _mechanism(rung, share, make_fresh), report
+            reasons[rung] = found
     said = "; ".join(f"{rung}: {reason}" for rung, reason in reasons.items())
     raise NotRestorable(f"snapshot={name!r}: {type(env.unwrapped).__name__} cannot be put back faithfully. {said}")
 
 
 def maker_of(env: gym.Env[Any, Any]) -> Make | None:
-    """``gym.make`` of the environment's spec, where it has one that can be made again."""
+    """A function that makes the same stack from the environment's spec, where it has one that can be made again."""
     try:
         spec = copy.deepcopy(env.spec)
-        if spec is None or spec.entry_point is None:
+        if spec is None or spec.entry_point is None or any(each.kwargs is None for each in spec.additional_wrappers):
             return None
         spec.to_json()
     except Exception:  # a spec of wrappers that do not record their arguments, or arguments that are no JSON
         return None
-    return lambda: gym.make(copy.deepcopy(spec))
+    wanted = _names(env)
+
+    def make() -> gym.Env[Any, Any]:
+        made = gym.make(copy.deepcopy(spec))
+        for layer in layers(made):  # ``gym.make(...).unwrapped`` has the spec of the whole stack
+            if _names(layer) == wanted:
+                return layer
+        made.close()
+        raise SnapshotError(f"a fresh instance is {_names(made)}, the live one {wanted}")
+
+    try:
+        make().close()
+    except Exception:  # foreign constructors
+        return None
+    return make
+
+
+def _names(env: gym.Env[Any, Any]) -> list[str]:
+    return [f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in layers(env)]
 
 
 def _mechanism(rung: str, share: Sequence[str], make: Make | None) -> Snapshotter:
@@ -98,25 +120,28 @@ def _key(env: gym.Env[Any, Any], name: str, share: Sequence[str]) -> tuple[str, 
         return None
     if spec is None:
         return None
-    return (spec, name, *share, "|", *(f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in layers(env)))
+    return (spec, name, *share, "|", *_names(env))
 
 
-def _refusal(env: gym.Env[Any, Any], rung: str, share: Sequence[str], make: Make | None) -> str | None:
-    """None where the rung is proven, else why not."""
-    if rung == "native" and not any(adapter_for(layer) for layer in layers(env)):
+def _prove(env: gym.Env[Any, Any], rung: str, share: Sequence[str], make: Make | None) -> tuple[str, ...] | str:
+    """What the proof could not look into where the rung is proven, else in words why it is not."""
+    adapter = next(filter(None, map(adapter_for, layers(env))), None) if rung == "native" else None
+    if rung == "native" and adapter is None:
         return "no layer has a state pair or a registered adapter"
     if rung == "replay" and make is None:
         return "no fresh instance can be made: give a spec (gym.make) or use RollbackWrapper.from_factory"
     subject = env if make is None else _made(make)
     if isinstance(subject, str):
         return subject
-    world = World(subject, _mechanism(rung, share, make))
+    static = adapter.static if adapter is not None else ()
+    world = World(subject, _mechanism(rung, share, make), share=share)
     try:
         for seed in range(_EPISODES):
-            if (reason := _probe(world, seed, share)) is not None:
+            if (reason := _probe(world, seed, share, static)) is not None:
                 return reason
         if rung == "replay" and world.streams.used:
             return "it draws from the global random or numpy.random, which a replay cannot rewind"
+        return tuple(f"{path} ({kind})" for path, kind in opaque(world.env, share=share))
     except RirError as error:
         return f"{error}{_suspects(subject, share)}"
     except Exception as error:  # the environment's own code, on a copy that may be half of one
@@ -124,7 +149,9 @@ def _refusal(env: gym.Env[Any, Any], rung: str, share: Sequence[str], make: Make
     finally:
         if make is not None:
             world.env.close()
-    return None
+        else:  # its generator stands where the proof's last seed left it; without a wrapper it would be anew
+            with suppress(Exception):
+                env.reset(seed=int(np.random.SeedSequence().generate_state(1)[0]))
 
 
 def _made(make: Make) -> gym.Env[Any, Any] | str:
@@ -134,24 +161,29 @@ def _made(make: Make) -> gym.Env[Any, Any] | str:
         return f"a fresh instance could not be made: {type(error).__name__}: {error}"
 
 
-def _probe(world: World, seed: int, share: Sequence[str]) -> str | None:
+def _probe(world: World, seed: int, share: Sequence[str], static: Sequence[str]) -> str | None:
     """One episode, from its start and from further on: save → A → restore → B → restore → A; why not, if so."""
     rng = np.random.default_rng(seed)
     world.reset(seed, None)
     for prefix in (0, _PREFIX):
         _walk(world, prefix, rng)
-        if world.node.step.over:
+        if world.node.step.over or (world.repeats and _committed(world.node)):
             return None
-        here, before = world.node, fingerprint(world.env, share=share)
+        here, before = world.node, fingerprint(world.env, share=share, static=static)
         first = _walk(world, _ACTIONS, rng)
+        after = fingerprint(world.env, share=share, static=static)
         for again in (False, True, False):
             world.restore(here)
-            if (found := difference(before, fingerprint(world.env, share=share))) is not None:
+            if (found := difference(before, fingerprint(world.env, share=share, static=static))) is not None:
                 return f"after a restore {found}"
             if again and (found := _repeat(world, first)) is not None:
                 return found
             if not again:
                 _walk(world, _ACTIONS, rng)
+            elif not world.node.step.over:  # at the end of an episode wrappers note the time
+                found = difference(after, fingerprint(world.env, share=share, static=static))
+                if found is not None:
+                    return f"after the same actions {found}"
         world.restore(here)
     return None
 
@@ -166,6 +198,10 @@ def _walk(world: World, length: int, rng: np.random.Generator) -> list[Node]:
         action = listed[int(rng.integers(len(listed)))] if listed else space.sample()
         nodes.append(world.step(action))
     return nodes
+
+
+def _committed(node: Node) -> bool:
+    return any(each.step.info.get("committed") for each in node.branch())
 
 
 def _repeat(world: World, nodes: Sequence[Node]) -> str | None:

@@ -21,12 +21,13 @@ def layers(env: gym.Env[Any, Any]) -> list[gym.Env[Any, Any]]:
 
 
 def shared_objects(env: gym.Env[Any, Any], share: Sequence[str]) -> dict[int, Any]:
-    """The objects that stay as they are, by id: ``share`` names attributes of any layer.
+    """The objects that stay as they are, by id: ``share`` names attributes of any layer; specs always do.
 
     Raises:
         UsageError: a name that no layer has.
     """
-    found: dict[int, Any] = {}
+    specs = [vars(layer).get(name) for layer in layers(env) for name in ("spec", "_cached_spec")]
+    found: dict[int, Any] = {id(spec): spec for spec in specs if spec is not None}
     for name in share:
         held = [vars(layer)[name] for layer in layers(env) if name in vars(layer)]
         if not held:

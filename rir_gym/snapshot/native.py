@@ -34,22 +34,32 @@ _OUTSIDE = ("env", "spec", "_cached_spec")
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """How to save and put back one type of environment, in place."""
+    """How to save and put back one type of environment, in place; ``static`` as in ``register_adapter``."""
 
     save: Callable[[Any], Any]
     restore: Callable[[Any, Any], None]
+    static: tuple[str, ...] = ()
 
 
 _REGISTERED: dict[str, Adapter] = {}
 
 
-def register_adapter(type_name: str, *, save: Callable[[Any], Any], restore: Callable[[Any, Any], None]) -> None:
+def register_adapter(
+    type_name: str,
+    *,
+    save: Callable[[Any], Any],
+    restore: Callable[[Any, Any], None],
+    static: Sequence[str] = (),
+) -> None:
     """Teach the native mechanism a type by its qualified name ``module:Class`` (nothing is imported for it).
 
     ``save(layer)`` returns a reusable state and changes nothing; ``restore(layer, state)`` puts it back in place.
-    A later registration of the same name replaces the earlier one.
+    A later registration of the same name replaces the earlier one. ``static`` names classes, as ``module:Class`` too,
+    whose instances hold no state although they change (caches, tables filled on demand): the proof does not look into
+    them.
+    An environment with a method pair of its own says the same with a class attribute ``snapshot_static``.
     """
-    _REGISTERED[type_name] = Adapter(save, restore)
+    _REGISTERED[type_name] = Adapter(save, restore, tuple(static))
 
 
 def adapter_for(layer: Any) -> Adapter | None:
@@ -59,7 +69,8 @@ def adapter_for(layer: Any) -> Adapter | None:
             return known
     for getter, setter in _PAIRS:
         if callable(getattr(type(layer), getter, None)) and callable(getattr(type(layer), setter, None)):
-            return Adapter(getattr(type(layer), getter), getattr(type(layer), setter))
+            static = tuple(getattr(type(layer), "snapshot_static", ()))
+            return Adapter(getattr(type(layer), getter), getattr(type(layer), setter), static)
     return None
 
 
@@ -84,16 +95,20 @@ class Native:
         state, fields = token
         above, layer, adapter = self._split(env)
         memo = self._memo(env)
-        before = adapter.save(layer)
         try:
-            adapter.restore(layer, state)
+            copies = [_copied(kept, memo) for kept in fields]
+            before = adapter.save(layer)
+            try:
+                adapter.restore(layer, state)
+            except Exception:
+                adapter.restore(layer, before)
+                raise
         except Exception as error:
-            adapter.restore(layer, before)
             raise SnapshotError(f"native restore of {type(layer).__name__}: {error!r}") from error
-        for wrapper, kept in zip(above, fields, strict=True):
+        for wrapper, kept in zip(above, copies, strict=True):
             for name in [name for name in vars(wrapper) if name not in kept and name not in _OUTSIDE]:
                 delattr(wrapper, name)
-            vars(wrapper).update(_copied(kept, memo))
+            vars(wrapper).update(kept)
         return env
 
     def size(self, token: Any) -> int | None:

@@ -15,10 +15,16 @@ __all__ = ["Report", "Snapshotter", "Start"]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The arguments of the reset that began an episode. ``seed`` is None only where the caller's reset had none."""
+    """What began an episode, and what was done to it from outside.
+
+    Args:
+        seed, options: the arguments of its reset; ``seed`` is None only where the caller's reset had none.
+        reseeds: by node id, the entropy that the generators were given anew just before the step to that node.
+    """
 
     seed: int | None = None
     options: Mapping[str, Any] | None = None
+    reseeds: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 class Snapshotter(Protocol):
@@ -52,7 +58,11 @@ class Snapshotter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was chosen and why each other mechanism was not (``env.get_wrapper_attr("snapshot_report")``)."""
+    """What was chosen and why each mechanism before it was not (``env.get_wrapper_attr("snapshot_report")``).
+
+    ``unseen``: the objects of the proven environment that a Python walk cannot look into, with their paths.
+    """
 
     chosen: str
     reasons: Mapping[str, str] = field(default_factory=dict)
+    unseen: tuple[str, ...] = ()

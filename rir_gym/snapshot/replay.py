@@ -6,7 +6,7 @@ shown every recorded observation, reward and flag; at the first difference the l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,8 @@ from rir_gym.base import Node
 from rir_gym.errors import ReplayMismatch, SnapshotError
 from rir_gym.snapshot.layers import layers
 from rir_gym.snapshot.protocol import Start
-from rir_gym.values import same_value
+from rir_gym.snapshot.reseed import reseed
+from rir_gym.values import fresh, same_value
 
 __all__ = ["Replay"]
 
@@ -41,25 +42,31 @@ class Replay:
             ReplayMismatch: step, expected and seen of the first difference; the live instance is untouched.
         """
         node, start = token
-        fresh = self.make()
+        root, *rest = node.branch()
+        if done := [made.t for made in rest if made.step.info.get("committed")]:
+            raise SnapshotError(f"replay: step {done[0]} had an effect outside, which doing it again would repeat")
+        live = self.make()
         try:
             expected_stack = [type(layer).__name__ for layer in layers(env)]
-            if (stack := [type(layer).__name__ for layer in layers(fresh)]) != expected_stack:
+            if (stack := [type(layer).__name__ for layer in layers(live)]) != expected_stack:
                 raise SnapshotError(f"replay: a fresh instance is {stack}, the live one {expected_stack}")
-            observation, _ = fresh.reset(seed=start.seed, options=dict(start.options) if start.options else None)
-            root, *rest = node.branch()
+            observation, info = live.reset(seed=start.seed, options=fresh(start.options))
             _compare(0, "observation", root.step.observation, observation)
+            _compare(0, "admissible", _listed(root.step.info), _listed(info))
             for made in rest:
-                observation, reward, terminated, truncated, _ = fresh.step(made.step.action)
+                if made.id in start.reseeds:
+                    reseed(live, start.reseeds[made.id])
+                observation, reward, terminated, truncated, info = live.step(fresh(made.step.action))
                 _compare(made.t, "observation", made.step.observation, observation)
                 _compare(made.t, "reward", made.step.reward, float(reward))
                 _compare(made.t, "terminated", made.step.terminated, bool(terminated))
                 _compare(made.t, "truncated", made.step.truncated, bool(truncated))
+                _compare(made.t, "admissible", _listed(made.step.info), _listed(info))
         except BaseException:
-            fresh.close()
+            live.close()
             raise
         env.close()
-        return fresh
+        return live
 
     def size(self, token: Any) -> int | None:
         """Zero: the history holds all that is needed."""
@@ -69,6 +76,12 @@ class Replay:
 def _compare(step: int, what: str, expected: Any, seen: Any) -> None:
     if not same_value(expected, seen):
         raise ReplayMismatch(f"replay: step={step}: {what} was {_short(expected)} and is now {_short(seen)}")
+
+
+def _listed(info: Mapping[str, Any]) -> list[str] | None:
+    """In one order: that of a set may differ between two instances."""
+    listed = info.get("admissible")
+    return None if listed is None else sorted(map(str, listed))
 
 
 def _short(value: Any) -> str:

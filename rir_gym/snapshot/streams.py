@@ -8,20 +8,29 @@ This module knows nodes, and nothing of mechanisms.
 
 from __future__ import annotations
 
-import random
-from array import array
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from rir_gym.base import Node
+from rir_gym.snapshot.process_rng import ProcessRng, read, same, seeded, write
 
-__all__ = ["GlobalStreams"]
+__all__ = ["GlobalStreams", "untouched"]
 
 T = TypeVar("T")
-State = tuple[Any, Any]
+
+
+@contextmanager
+def untouched() -> Iterator[None]:
+    """Whatever runs inside leaves the global generators as they were."""
+    outside = read()
+    try:
+        yield
+    finally:
+        if not same(outside, read()):
+            write(outside)
 
 
 class GlobalStreams:
@@ -29,42 +38,43 @@ class GlobalStreams:
 
     def __init__(self) -> None:
         self.used = False
-        self._private: State | None = None
-        self._at: dict[int, State] = {}
-        self._drawn: State | None = None
+        self._private: ProcessRng | None = None
+        self._at: dict[int, ProcessRng] = {}
+        self._drawn_from: set[int] = set()
+        self._drawn: ProcessRng | None = None
 
     def begin(self, reset: Callable[[], T]) -> T:
         """Run a reset; a new episode starts on the shared generators."""
-        self._private, self._at, self._drawn = None, {}, None
-        before = _states()
+        self._private, self._at, self._drawn_from, self._drawn = None, {}, set(), None
+        before = read()
         result = reset()
-        self.used |= not _same(before, _states())
+        self.used |= not same(before, read())
         return result
 
     def step(self, source: Node, call: Callable[[], T]) -> T:
         """Run one step from ``source`` on the environment's stream; note it where the step drew."""
-        outside = _states()
+        outside = read()
         start = outside
         if self._private is not None:
             start = self._private
-            _set(start)
+            write(start)
         self._drawn = None
         try:
             return call()
         finally:
-            after = _states()
-            if not _same(start, after):
+            after = read()
+            if not same(start, after):
                 self.used = True
                 self._drawn = after
-                self._fill(source, start)
+                self._note(source, start)
             if self._private is not None:
                 self._private = after
-                _set(outside)
+                write(outside)
 
     def arrived(self, node: Node) -> None:
         """The node that the last step led to."""
         if self._drawn is not None:
-            self._at[node.id] = _packed(self._drawn)
+            self._at[node.id] = self._drawn
 
     def rewind(self, node: Node) -> None:
         """Make the environment's stream what it was at ``node``; nobody else's is touched."""
@@ -72,61 +82,17 @@ class GlobalStreams:
         while at is not None and at.id not in self._at:
             at = at.parent
         if at is not None:
-            self._private = _unpacked(self._at[at.id])
+            self._private = self._at[at.id]
 
     def reseed(self, seed: np.random.SeedSequence) -> None:
         """Give the environment a new private stream, where it uses the global generators at all."""
         if self.used:
-            python, legacy = seed.generate_state(2)
-            self._private = (
-                random.Random(int(python)).getstate(),
-                np.random.RandomState(int(legacy)).get_state(legacy=False),
-            )
+            self._private = seeded(seed)
 
-    @contextmanager
-    def untouched(self) -> Iterator[None]:
-        """Whatever runs inside leaves the global generators as they were."""
-        outside = _states()
-        try:
-            yield
-        finally:
-            _set(outside)
-
-    def _fill(self, source: Node, start: State) -> None:
-        packed = _packed(start)
+    def _note(self, source: Node, start: ProcessRng) -> None:
+        """The first draw at or after a node begins where its stream stands: others may have drawn since it arrived."""
         node: Node | None = source
-        while node is not None and node.id not in self._at:
-            self._at[node.id] = packed
+        while node is not None and node.id not in self._drawn_from:
+            self._at[node.id] = start
+            self._drawn_from.add(node.id)
             node = node.parent
-
-
-def _states() -> State:
-    return random.getstate(), np.random.get_state(legacy=False)  # noqa: NPY002
-
-
-def _set(state: State) -> None:
-    random.setstate(state[0])
-    np.random.set_state(state[1])  # noqa: NPY002
-
-
-def _same(a: State, b: State) -> bool:
-    if a[0] != b[0]:
-        return False
-    x, y = a[1], b[1]
-    return bool(
-        x["state"]["pos"] == y["state"]["pos"]
-        and x["has_gauss"] == y["has_gauss"]
-        and x["gauss"] == y["gauss"]
-        and np.array_equal(x["state"]["key"], y["state"]["key"])
-    )
-
-
-def _packed(state: State) -> State:
-    """625 Python ints take 20 kB; as an array they take 2.5."""
-    version, numbers, gauss = state[0]
-    return (version, array("L", numbers), gauss), state[1]
-
-
-def _unpacked(state: State) -> State:
-    version, numbers, gauss = state[0]
-    return (version, tuple(numbers), gauss), state[1]

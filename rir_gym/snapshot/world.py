@@ -6,35 +6,43 @@ kept node, and keeps the global generators right. It knows no actions, rewards r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from rir_gym.base import Checkpoint, Node, Step
-from rir_gym.snapshot.audit import generators
+from rir_gym.errors import RirError, SnapshotError
 from rir_gym.snapshot.layers import layers
 from rir_gym.snapshot.protocol import Snapshotter, Start
-from rir_gym.snapshot.streams import GlobalStreams
+from rir_gym.snapshot.reseed import reseed
+from rir_gym.snapshot.streams import GlobalStreams, untouched
 from rir_gym.values import fresh
 
-__all__ = ["World"]
+__all__ = ["World", "descends"]
 
 
 class World:
-    """One live environment and its history. ``node`` is where it stands; ``nodes[i].id == i``."""
+    """One live environment and its history. ``node`` is where it stands; ``nodes[i].id == i``.
 
-    def __init__(self, env: gym.Env[Any, Any], mechanism: Snapshotter) -> None:
+    ``unsaved`` says of a node that could not be saved why; the episode goes on, and that node cannot be restored.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], mechanism: Snapshotter, *, share: Sequence[str] = ()) -> None:
         self.env = env
         self.mechanism = mechanism
+        self.share = tuple(share)
         self.streams = GlobalStreams()
         self.start = Start()
         self.nodes: list[Node] = []
         self.checkpoints: dict[int, Checkpoint] = {}
+        self.unsaved: dict[int, str] = {}
         self._node: Node | None = None
         self._episodes = 0
         self._root_seed: int | None = None
+        self._reseeded: tuple[int, ...] | None = None
 
     @property
     def node(self) -> Node:
@@ -47,6 +55,17 @@ class World:
         """Whether there is an episode."""
         return self._node is not None
 
+    @property
+    def repeats(self) -> bool:
+        """Whether a restore does the actions again, effects outside included."""
+        return self.mechanism.name == "replay"
+
+    @property
+    def entropy(self) -> tuple[int, ...]:
+        """What the wrapper's own draws follow from: the last seed, and the episodes begun since without one."""
+        assert self._root_seed is not None
+        return (self._root_seed, self._episodes) if self._episodes > 1 else (self._root_seed,)
+
     def reset(self, seed: int | None, options: Mapping[str, Any] | None) -> Node:
         """Begin an episode: a new tree, no checkpoints.
 
@@ -55,34 +74,48 @@ class World:
         """
         if seed is not None:
             self._root_seed, self._episodes = seed, 0
+        if self._root_seed is None:
+            self._root_seed = int(np.random.SeedSequence().generate_state(1)[0])
         self._episodes += 1
-        if seed is None and self.mechanism.name == "replay":
-            if self._root_seed is None:
-                self._root_seed = int(np.random.SeedSequence().generate_state(1)[0])
-            seed = int(np.random.SeedSequence([self._root_seed, self._episodes]).generate_state(1)[0] >> 1)
+        if seed is None and self.repeats:
+            seed = int(np.random.SeedSequence(self.entropy).generate_state(1)[0] >> 1)
         self.forget()
-        self.start = Start(seed, dict(options) if options is not None else None)
-        observation, info = self.streams.begin(
-            lambda: self.env.reset(seed=seed, options=dict(options) if options is not None else None)
-        )
+        self.start = Start(seed, fresh(options) if self.repeats else options)
+        given = None if options is None else dict(options)
+        observation, info = self.streams.begin(lambda: self.env.reset(seed=seed, options=given))
         self._node = self._grown(None, _step(None, observation, 0.0, False, False, info))
         return self.node
 
     def step(self, action: Any) -> Node:
-        """Save the world where it stands, act, and stand at the new node."""
+        """Save the world where it stands, act, and stand at the new node.
+
+        Where the environment raises, it may have done half of the step: it is put back, and its error is passed on.
+        """
         self.keep()
         source, recorded = self.node, fresh(action)
-        observation, reward, terminated, truncated, info = self.streams.step(source, lambda: self.env.step(action))
-        step = _step(recorded, observation, float(reward), bool(terminated), bool(truncated), info)
+        try:
+            observation, reward, terminated, truncated, info = self.streams.step(source, lambda: self.env.step(action))
+            step = _step(recorded, observation, float(reward), bool(terminated), bool(truncated), info)
+        except Exception:
+            with suppress(SnapshotError):
+                self.restore(source)
+            raise
         self._node = self._grown(source, step)
+        if self._reseeded is not None:
+            self.start.reseeds[self.node.id], self._reseeded = self._reseeded, None
         self.streams.arrived(self.node)
         return self.node
 
     def keep(self) -> None:
-        """Save the world where it stands, once a node."""
-        if self.node.id not in self.checkpoints:
-            token = self.mechanism.save(self.env, self.node, self.start)
-            self.checkpoints[self.node.id] = Checkpoint(self.node, token)
+        """Save the world where it stands, once a node; ``unsaved`` says why not, if so."""
+        at = self.node.id
+        if at in self.checkpoints or at in self.unsaved:
+            return
+        try:
+            with untouched():
+                self.checkpoints[at] = Checkpoint(self.node, self.mechanism.save(self.env, self.node, self.start))
+        except RirError as error:
+            self.unsaved[at] = str(error)
 
     def restore(self, node: Node) -> None:
         """Stand at a kept node again. Where the mechanism fails, the world is as it was.
@@ -90,25 +123,28 @@ class World:
         Raises:
             SnapshotError: the mechanism could not put the world back.
         """
-        with self.streams.untouched():
-            self.env = self.mechanism.restore(self.env, self.checkpoints[node.id].token)
+        if node.id not in self.checkpoints:
+            raise SnapshotError(self.unsaved.get(node.id, f"{node!r} is not kept"))
+        try:
+            with untouched():
+                self.env = self.mechanism.restore(self.env, self.checkpoints[node.id].token)
+        except SnapshotError:
+            raise
+        except Exception as error:  # the environment's own code
+            raise SnapshotError(f"{self.mechanism.name}: {type(error).__name__}: {error}") from error
         self.streams.rewind(node)
-        self._node = node
+        self._node, self._reseeded = node, None
 
-    def reseed(self, seed: np.random.SeedSequence) -> None:
+    def reseed(self, entropy: Sequence[int]) -> None:
         """Give every generator of the environment a new stream (``rng="resample"``)."""
-        for (_, generator), child in zip(found := generators(self.env), seed.spawn(len(found)), strict=True):
-            if isinstance(generator, np.random.Generator):
-                bits = type(generator.bit_generator)(child)
-                generator.bit_generator.state = bits.state
-            else:
-                generator.seed(int(child.generate_state(1)[0]))
-        self.streams.reseed(seed.spawn(1)[0])
+        reseed(self.env, entropy, share=self.share)
+        self.streams.reseed(np.random.SeedSequence([*entropy, 1]))
+        self._reseeded = tuple(entropy)
 
     def forget(self) -> None:
         """Drop the tree and its checkpoints."""
-        self._node = None
-        self.nodes, self.checkpoints = [], {}
+        self._node = self._reseeded = None
+        self.nodes, self.checkpoints, self.unsaved = [], {}, {}
 
     def _grown(self, parent: Node | None, step: Step) -> Node:
         ret = step.reward + (parent.ret if parent is not None else 0.0)
@@ -124,6 +160,16 @@ class World:
                 return str(describe())
         text = observation if isinstance(observation, str) else repr(observation)
         return " ".join(text[:200].split())[:120]
+
+
+def descends(node: Node, ancestor: Node) -> bool:
+    """Whether ``ancestor`` is on the branch of ``node``, or is the node itself."""
+    at: Node | None = node
+    while at is not None and at.t >= ancestor.t:
+        if at is ancestor:
+            return True
+        at = at.parent
+    return False
 
 
 def _step(

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+# Threads that wait for each other must not burn the cores they wait for: other processes may share them.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def _package(name: str) -> Path:

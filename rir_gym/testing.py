@@ -1,0 +1,169 @@
+"""``check_restore``: the public conformance check for authors of environments and of snapshot adapters.
+
+It grows random trees of steps and restores and compares every node with a straight run of its actions from ``reset``.
+Usable in any test suite; it knows no environment and no mechanism.
+
+    def test_my_environment_can_be_rolled_back() -> None:
+        check_restore(MyEnv)
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from rir_gym.arguments import check_count
+from rir_gym.base import Node, Step
+from rir_gym.errors import UsageError
+from rir_gym.rollback import RollbackWrapper
+from rir_gym.snapshot.auto import maker_of
+from rir_gym.snapshot.process_rng import seeded, write
+from rir_gym.snapshot.streams import untouched
+from rir_gym.values import fresh, same_value
+
+__all__ = ["RestoreReport", "check_restore"]
+
+_RESTORES_PER_EPISODE = 12
+_Make = Callable[[], gym.Env[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """What was done: ``undone_ends`` restores undid the end of an episode, ``jumps`` went to another branch."""
+
+    mechanism: str
+    episodes: int
+    steps: int
+    restores: int
+    undone_ends: int
+    jumps: int
+
+
+def check_restore(
+    env_or_factory: gym.Env[Any, Any] | _Make, *, restores: int = 60, steps: int = 6, seed: int = 0, **settings: Any
+) -> RestoreReport:
+    """Check on random trees that what is restored is what was, and that it goes on as if nothing had happened.
+
+    Args:
+        env_or_factory: an environment, or a function that makes one. The straight runs are made on a fresh instance
+            where there is a function or a spec, else on the same one, by a reset with the same seed.
+        restores: how many restores to try, ancestors, ends and nodes of other branches among them.
+        steps: at most so many steps between two restores: admissible commands where ``info`` lists them, else samples.
+        seed: everything is drawn from it; the global generators are left as they were.
+        settings: those of ``RollbackWrapper``, where the environment is not wrapped in one.
+
+    Raises:
+        AssertionError: the first difference, with the environment, the seed and the actions that lead to it.
+        UsageError: a bad argument.
+        NotRestorable: no mechanism is faithful on this environment.
+    """
+    check_count("restores", restores, 1)
+    check_count("steps", steps, 1)
+    check_count("seed", seed, 0)
+    make: _Make | None = None
+    if isinstance(env_or_factory, RollbackWrapper):
+        env = env_or_factory
+        if settings:
+            raise UsageError(f"settings={settings!r}: the environment is wrapped already")
+    elif isinstance(env_or_factory, gym.Env):
+        env = RollbackWrapper(env_or_factory, **settings)
+    else:
+        env, make = RollbackWrapper.from_factory(env_or_factory, **settings), env_or_factory
+    if env.settings["rng"] == "resample":
+        raise UsageError("rng='resample': a new future can be compared with nothing; check with rng='same'")
+    make, rng = make or maker_of(env.env), np.random.default_rng(seed)
+    counts: Counter[str] = Counter()
+    while counts["restores"] < restores and counts["episodes"] < restores:
+        with untouched():
+            reset_seed = int(rng.integers(2**31))
+            _grow(env, reset_seed, rng, counts, min(_RESTORES_PER_EPISODE, restores - counts["restores"]), steps)
+            _compare_all(env, reset_seed, make)
+            env.reset(seed=reset_seed)  # the straight runs may have been made on the same instance
+    assert counts["restores"], f"{env}: no restore was possible in {restores} episodes; env.refusal(node) says why"
+    return RestoreReport(env.snapshot_report.chosen, **counts)
+
+
+def _grow(
+    env: RollbackWrapper, seed: int, rng: np.random.Generator, counts: Counter[str], restores: int, steps: int
+) -> None:
+    """One random tree."""
+    _reset(env, seed)
+    space = copy.deepcopy(env.env.action_space)
+    space.seed(seed)
+    total, target = 0.0, env.node
+    counts.update(episodes=1, steps=0, restores=0, undone_ends=0, jumps=0)
+    for _ in range(restores):
+        for _ in range(int(rng.integers(1, steps + 1))):
+            if env.node.step.over or env.steps_taken == env.settings["step_limit"]:
+                break
+            action = _action(env, space, rng)
+            outer = (0, action) if isinstance(env.action_space, gym.spaces.OneOf) else action
+            observation, reward, *_ = env.step(outer)
+            _same(env, seed, env.node, replace(env.node.step, observation=observation))
+            counts["steps"], total = counts["steps"] + 1, total + float(reward)
+        kept = [node for node in env.nodes if node is not env.node and env.refusal(node) is None]
+        ancestors = [node for node in env.history if node in kept]
+        if not kept:
+            break
+        if target not in kept or rng.random() < 0.7:  # else the same point once more
+            choices = ancestors if ancestors and rng.random() < 0.7 else kept
+            target = choices[int(rng.integers(len(choices)))]
+        counts.update(restores=1, undone_ends=int(env.node.step.over), jumps=int(target not in ancestors))
+        observation, reward, _, _, info = env.rollback(target)
+        total += float(reward)
+        returned = replace(target.step, observation=observation, info=info, oracle=info.get("oracle"))
+        _same(env, seed, target, returned)
+    if env.settings["reward"] == "telescope":
+        costs = env.settings["step_cost"] * env.steps_taken + env.settings["rollback_cost"] * env.rollbacks_done
+        assert math.isclose(total + costs, env.node.ret, rel_tol=1e-9, abs_tol=1e-9), (
+            f"{env}, seed={seed}: rewards and costs sum to {total + costs}, the surviving return is {env.node.ret}"
+        )
+
+
+def _action(env: RollbackWrapper, space: gym.Space[Any], rng: np.random.Generator) -> Any:
+    """A listed or sampled action; now and then one that was taken here before."""
+    before = [node.step.action for node in env.nodes if node.parent is env.node]
+    if before and rng.random() < 0.5:
+        return fresh(before[int(rng.integers(len(before)))])
+    if listed := env.node.step.admissible:
+        return listed[int(rng.integers(len(listed)))]
+    return space.sample(mask=env.node.step.info.get("action_mask"))
+
+
+def _compare_all(env: RollbackWrapper, seed: int, make: _Make | None) -> None:
+    """Every node of the tree against a straight run to each of its leaves."""
+    parents = {node.parent for node in env.nodes}
+    live = make() if make is not None else env.env
+    for leaf in [node for node in env.nodes if node not in parents]:
+        root, *rest = leaf.branch()
+        observation, info = _reset(live, seed)
+        _same(env, seed, root, Step(None, observation, info=info, oracle=info.get("oracle")))
+        for node in rest:
+            observation, reward, terminated, truncated, info = live.step(fresh(node.step.action))
+            flags = bool(terminated), bool(truncated)
+            _same(env, seed, node, Step(None, observation, float(reward), *flags, info, info.get("oracle")))
+    if make is not None:
+        live.close()
+
+
+def _reset(env: gym.Env[Any, Any], seed: int) -> tuple[Any, dict[str, Any]]:
+    write(seeded(np.random.SeedSequence(seed)))  # for an environment that draws from the global generators
+    return env.reset(seed=seed)
+
+
+def _same(env: RollbackWrapper, seed: int, node: Node, other: Step) -> None:
+    for name in ("observation", "reward", "terminated", "truncated", "admissible", "oracle"):
+        kept, seen = getattr(node.step, name), getattr(other, name)
+        if not same_value(kept, seen):
+            actions = [each.step.action for each in node.branch()[1:]]
+            raise AssertionError(
+                f"{env}, snapshot={env.snapshot_report.chosen}, seed={seed}, actions={actions!r}: "
+                f"{name} was {kept!r} in the tree and is {seen!r} now"
+            )
