@@ -19,8 +19,6 @@ from rir_gym.base import (
     DecisionKind,
     Mechanism,
     Node,
-    Oracle,
-    OracleView,
     Patch,
     Restore,
     RestorePoint,
@@ -34,6 +32,7 @@ from rir_gym.episode import Episode, Event
 from rir_gym.errors import RollbackRefused, UsageError
 from rir_gym.ledger import Budget, Ledger
 from rir_gym.memory import Memory
+from rir_gym.oracle import OracleLog
 from rir_gym.rollback import RollbackWrapper
 from rir_gym.signals import signals
 
@@ -119,7 +118,7 @@ class _Run:
     acted: int = -1
     steps: dict[int, Step] = field(default_factory=dict)
     points: dict[int, RestorePoint] = field(default_factory=dict)
-    distances: dict[int, float | None] = field(default_factory=dict)
+    oracle: OracleLog | None = None
 
     @classmethod
     def begin(cls, env: RollbackWrapper, mechanism: Mechanism, budget: Budget, seed: int) -> _Run:
@@ -128,6 +127,7 @@ class _Run:
         objective = str(info.get("objective", ""))
         submits = env.has_wrapper_attr("submit") and env.get_wrapper_attr("submit")("") is not None
         run = cls(env, mechanism, budget, seed, objective, mechanism.memory(objective), submits)
+        run.oracle = OracleLog(env) if mechanism.uses_oracle else None
         run.arrive(env.node)
         return run
 
@@ -138,8 +138,13 @@ class _Run:
         return not self.stopped
 
     def propose(self, decision: Decision) -> None:
-        """a_t ~ agent(g, h_t, M); N_agent += 1. A final response is submitted here, before any review."""
+        """a_t ~ agent(g, h_t, M); N_agent += 1. A final response is submitted here, before any review.
+
+        An action that the wrapper would read as a rollback is a request: the agent never touches the operator itself.
+        """
         self.ledger.add("agent_calls")
+        if decision.kind is DecisionKind.ACTION and (target := self.env.restore_point(decision.action)) is not None:
+            decision = replace(decision, kind=DecisionKind.REQUEST, action=None, target=target)
         self.acted = len(self.events)
         self.events.append(Event(self.env.node.id, self.env.node.t, decision))
         self.count_calls(decision)
@@ -243,10 +248,9 @@ class _Run:
     def arrive(self, node: Node) -> None:
         """Keep what roles may see of a new node; note an end, and whether it is still to be reviewed."""
         self.points[node.id] = RestorePoint(node.id, node.t, node.summary)
-        self.steps[node.id] = node.step if self.mechanism.uses_oracle else replace(node.step, oracle=None)
-        if self.mechanism.uses_oracle:
-            oracle = self.env_oracle()
-            self.distances[node.id] = oracle.distance() if oracle else None
+        self.steps[node.id] = node.step if self.oracle else replace(node.step, oracle=None)
+        if self.oracle:
+            self.oracle.ask(node)
         if node.step.over:
             self.terminal = self.mechanism.review_terminal and self.ledger.agent_calls < self.budget.agent_calls
             if not self.terminal:
@@ -283,10 +287,6 @@ class _Run:
     def requested(self) -> bool:
         return self.proposed is not None and self.proposed.kind is DecisionKind.REQUEST
 
-    def env_oracle(self) -> Oracle | None:
-        oracle: Oracle | None = self.env.get_wrapper_attr("oracle") if self.env.has_wrapper_attr("oracle") else None
-        return oracle
-
     def restorable(self) -> tuple[RestorePoint, ...]:
         """I_t; with ``nodes="tree"`` every kept node that may be restored."""
         if self.mechanism.nodes == "tree":
@@ -311,19 +311,7 @@ class _Run:
             rollbacks_left=self.budget.rollbacks - self.ledger.rollbacks,
             can_submit=self.submits,
             memory_position=self.mechanism.memory_position,
-            oracle=self.oracle_view(),
-        )
-
-    def oracle_view(self) -> OracleView | None:
-        if not self.mechanism.uses_oracle:
-            return None
-        now = self.env.node.step.oracle or {}
-        return OracleView(
-            success=bool(now.get("success", False)),
-            failed=bool(now.get("failed", False)),
-            score=float(now.get("score", 0.0)),
-            distances=tuple(self.distances[node.id] for node in self.env.history),
-            source=self.env_oracle(),
+            oracle=self.oracle.view(self.env.history) if self.oracle else None,
         )
 
     def episode(self) -> Episode:

@@ -148,6 +148,10 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             return str(error)
         return None
 
+    def restore_point(self, action: Any) -> int | None:
+        """The restore point that an action of this action space names; None for a task action."""
+        return self._code.read(action, self.node.t)[0]
+
     # --- the environment ------------------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

@@ -26,7 +26,9 @@ app = typer.Typer(
 )
 
 # Some versions of typer bring click's exceptions along, others depend on click: this is the class in either case.
-_BadCommandLine = next(cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException")
+_BadCommandLine: type[Exception] = next(
+    cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException" and issubclass(cls, Exception)
+)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 

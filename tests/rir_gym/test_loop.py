@@ -178,6 +178,14 @@ def test_a_request_answered_continue_costs_the_call_steps_nothing_and_is_told():
     assert "declined" in outcomes(episode)
 
 
+def test_an_action_that_reads_as_a_rollback_is_a_request_and_never_the_operator():
+    script = Script(act=[Decision.act("right"), Decision.act("rollback 0")], when=[Verdict.not_due(), CONTINUE])
+    episode = script.run(calls=3)
+    assert script.seen["when"][1].proposed == Decision(DecisionKind.REQUEST, target=0)
+    assert (episode.ledger.requests, episode.ledger.steps, episode.ledger.rollbacks) == (1, 2, 0)
+    assert actions(episode) == ["right", "right"]
+
+
 def test_every_review_sets_t_rev_and_the_urgency():
     script = Script(when=[Verdict.not_due(), CONTINUE])
     script.run(calls=4)
@@ -380,6 +388,19 @@ def test_oracle_knowledge_reaches_only_mechanisms_that_declare_it():
         assert all(step.oracle is None and "oracle" not in step.info for step in view.history)
     assert declared.seen["when"][-1].oracle.success
     assert declared.seen["when"][-1].oracle.distances == (None, None)
+
+
+@pytest.mark.parametrize("snapshot", ["native", "deepcopy", "pickle"])
+def test_the_oracle_is_that_of_the_live_instance(snapshot):
+    script = Script(when=[Verdict.not_due()] * 3 + [ROLLBACK], where=[to(1)])
+    env = RollbackWrapper(gym.make("rir_gym/Apothecary-v0"), snapshot=snapshot)
+    script.lines["act"] = [lambda view: Decision.act(view.oracle.source.best_action())] * 9
+    mechanism = script.mechanism(uses_oracle=True)
+    run([env], mechanism, budget=Budget(9), seeds=[3])
+    for view in script.seen["act"]:
+        assert list(view.oracle.distances) == sorted(view.oracle.distances, reverse=True)
+        assert view.oracle.distances[-1] == view.oracle.distances[0] - view.t
+    assert script.seen["act"][-1].oracle.source.distance() == env.get_wrapper_attr("oracle").distance()
 
 
 def test_episodes_in_lockstep_are_the_episodes_alone():
