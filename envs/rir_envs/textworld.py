@@ -156,7 +156,7 @@ class TextWorldEnv(gym.Env[str, str]):
         return self._observation, gained, over, False, self._info()
 
     def describe(self) -> str:
-        """σ: where the player is, what they carry, and how much is done; costs no step.
+        """σ: where the player is and what they carry, in what state; costs no step. The score stays out of prompts.
 
         Raises:
             UsageError: the game has not begun or the environment is closed.
@@ -164,9 +164,8 @@ class TextWorldEnv(gym.Env[str, str]):
         self._require_begun()
         here = place(str(self._now["description"] or ""))
         hands = carried(str(self._now["inventory"] or ""))
-        done = f"{self._now['score']} of {self._now['max_score']} points"
         end = "game won" if self._now["won"] else "game lost" if self._now["lost"] else ""
-        return "; ".join(part for part in (f"in {here}" if here else "", hands, done, end) if part)
+        return "; ".join(part for part in (f"in {here}" if here else "", hands, end) if part)
 
     def submit(self, text: str) -> None:
         """None: a game has no final response."""
