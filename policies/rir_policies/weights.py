@@ -58,6 +58,6 @@ def _folder(name: str, path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def _gguf(file: Path) -> tuple[str, dict[str, Any]]:
-    if importlib.util.find_spec("gguf") is None:
+    if any(importlib.util.find_spec(needed) is None for needed in ("gguf", "accelerate")):
         raise MissingDependency("a .gguf model", "hf")
     return str(file.parent), {"gguf_file": file.name}
