@@ -27,7 +27,7 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "FrozenLake-v1": {},
     "rir_gym/TextWorld-Simple-v0": {"level": 1, "game_seed": 0},
 }
-MECHANISMS = ("native", "deepcopy", "pickle")
+MECHANISMS = ("native", "heap", "pickle", "deepcopy")
 STEPS = 40
 
 

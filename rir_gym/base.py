@@ -42,9 +42,6 @@ __all__ = [
 MemoryPosition = Literal["system", "tail"]
 
 
-# --- the world ------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
     """What one real step returned: the action a_{i-1} that was taken and the observation o_i that came back.
@@ -107,10 +104,11 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checkpoint:
-    """C_t = (s_t, h_t): a saved world and the node whose branch is its history. ``token`` is the mechanism's own."""
+    """C_t = (s_t, h_t): a saved world (the mechanism's ``token``, ``size`` bytes) and the node with its history."""
 
     node: Node
     token: Any
+    size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +143,6 @@ class Oracle(Protocol):
     def progress(self) -> float | None:
         """How much of the task is done, in [0, 1]."""
         ...
-
-
-# --- what a role sees -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +231,6 @@ class View:
     def admissible(self) -> Sequence[str] | None:
         """The admissible commands now; None where the environment does not list them."""
         return self.history[-1].admissible
-
-
-# --- what a role decides --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

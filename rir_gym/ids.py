@@ -8,7 +8,9 @@ from typing import Any
 
 import gymnasium as gym
 
-__all__ = ["IDS", "EnvId", "register_ids"]
+from rir_gym.snapshot.native import register_adapter_at
+
+__all__ = ["ADAPTERS", "IDS", "EnvId", "register_ids"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +35,20 @@ class EnvId:
 
 IDS = (
     EnvId("rir_gym/Apothecary-v0", "rir_envs.apothecary:ApothecaryEnv", agent_calls=28),
+    EnvId("rir_gym/TextArena-v0", "rir_envs.textarena:TextArenaEnv", extra="textarena"),
     EnvId("rir_gym/TextWorld-Cooking-v0", "rir_envs.textworld:cooking", extra="textworld", seed_argument="game_seed"),
     EnvId("rir_gym/TextWorld-Simple-v0", "rir_envs.textworld:simple", extra="textworld", seed_argument="game_seed"),
 )
 
 
+ADAPTERS = {"jericho.jericho:FrotzEnv": "rir_envs.jericho_state:ADAPTER"}
+"""Snapshot adapters of this distribution: the type, and where its adapter stands."""
+
+
 def register_ids() -> None:
-    """Register every id that Gymnasium does not know yet."""
+    """Register every id that Gymnasium does not know yet, and the snapshot adapters."""
+    for type_name, place in ADAPTERS.items():
+        register_adapter_at(type_name, place)
     for env_id in IDS:
         if env_id.id not in gym.registry:
             gym.register(env_id.id, entry_point=env_id.entry_point, kwargs=dict(env_id.kwargs))

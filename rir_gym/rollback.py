@@ -19,6 +19,7 @@ from rir_gym.arguments import check_amount, check_choice, check_count, check_lim
 from rir_gym.base import Checkpoint, Node
 from rir_gym.errors import NotRestorable, RollbackRefused, SnapshotError, UsageError
 from rir_gym.snapshot.auto import choose
+from rir_gym.snapshot.lifetime import Lifetime
 from rir_gym.snapshot.world import World, descends
 from rir_gym.values import fresh
 
@@ -32,7 +33,7 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
 
     Args:
         env: the environment; its own wrappers (time limits, reward transforms) are rolled back with it.
-        snapshot: "auto", "native", "deepcopy", "pickle" or "replay"; proven on this environment, or refused.
+        snapshot: "auto", "native", "heap", "pickle", "deepcopy" or "replay"; proven on this environment, or refused.
         rng: "same" puts every generator back (same action, same future); "resample" draws a new future.
         reward: "telescope" pays G_r − G_t − rollback_cost at a rollback, so that the undiscounted sum over the run is
             the return of the branch that survives minus the costs; "zero" pays −rollback_cost. With a discount below
@@ -43,6 +44,8 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         max_rollbacks: executed rollbacks per episode; None is no limit.
         step_limit: real steps per episode, abandoned ones included; the last one truncates. None is no limit.
         rollback_cost, step_cost: subtracted from the reward of each executed rollback and real step, never refunded.
+        keep: "all" checkpoints, or besides the root's the last so many, in the order in which their nodes were left.
+        keep_bytes: a budget for their sizes, if the mechanism can tell: the further back, the fewer stay (1 in 2, 4…).
         share: attributes of a layer of ``env`` that are neither copied nor compared (sockets, handles, loggers).
         keyword: the text action ``"<keyword> <int>"`` is the rollback to that restore point.
 
@@ -60,6 +63,8 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
     (4, 8, 4, (0, 1), 2)
     """
 
+    snapshot_stop = True  # an environment that refers to its wrapper does not make it part of its world
+
     def __init__(
         self,
         env: gym.Env[Any, Any],
@@ -73,6 +78,8 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         step_limit: int | None = None,
         rollback_cost: float = 0.0,
         step_cost: float = 0.0,
+        keep: int | Literal["all"] = "all",
+        keep_bytes: int | None = None,
         share: Sequence[str] = (),
         keyword: str = "rollback",
         _make: Callable[[], gym.Env[Any, Any]] | None = None,
@@ -87,6 +94,7 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         check_amount("rollback_cost", rollback_cost)
         check_amount("step_cost", step_cost)
         check_names("share", share)
+        lifetime = Lifetime.of(keep, keep_bytes)
         self.settings = {**given, "share": list(share)}
         gym.utils.RecordConstructorArgs.__init__(self, **self.settings)
         self._code = ActionCode(copy.deepcopy(env.action_space), max_depth, keyword)
@@ -94,7 +102,7 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         if rng == "resample" and self.snapshot_report.unseen:
             raise NotRestorable(f"rng='resample': a generator inside {self.snapshot_report.unseen[0]} is out of reach")
         super().__init__(env)
-        self._world = World(env, mechanism, share=share)
+        self._world = World(env, mechanism, share=share, lifetime=lifetime)
         self._rng, self._reward, self._terminal = rng, reward, terminal
         self._max_rollbacks, self._step_limit = max_rollbacks, step_limit
         self._rollback_cost, self._step_cost = float(rollback_cost), float(step_cost)
@@ -132,8 +140,13 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
-        """Every checkpoint that is kept, of any branch, in the order of their nodes."""
-        return tuple(self._world.checkpoints[key] for key in sorted(self._world.checkpoints))
+        """Every checkpoint that is kept, of any branch, in the order of their nodes, with its size now."""
+        return self._world.kept()
+
+    @property
+    def checkpoint_bytes(self) -> int | None:
+        """Bytes of all kept checkpoints now; None where the mechanism cannot tell."""
+        return sum(kept.size or 0 for kept in self.checkpoints) if self._world.mechanism.sized else None
 
     @property
     def restorable(self) -> tuple[int, ...]:
@@ -178,7 +191,7 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
                 return self._returned(0.0, released=True, rollback=refused)
         if self._held:
             return self._returned(0.0, released=True)
-        if self._step_limit is not None and self.steps_taken >= self._step_limit:
+        if self._spent():
             raise UsageError(f"step_limit={self._step_limit}: spent; call reset")
         try:
             node = self._world.step(inner)
@@ -188,8 +201,7 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         if node.step.info.get("committed"):
             self._barrier = node
         self._code.check_collision(node.step.admissible)
-        over = node.step.over or self._spent()
-        self._held = over and self._terminal == "held" and any(self._undoable(node))
+        self._held = self._terminal == "held" and (node.step.over or self._spent()) and any(self._undoable(node))
         return self._returned(node.step.reward - self._step_cost)
 
     def rollback(self, to: int | Node, *, seed: int | None = None) -> Returned:
@@ -224,8 +236,7 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             self.env = self._world.env
             self.rollbacks_done += 1
             if self._rng == "resample":
-                entropy = [*self._world.entropy, self.rollbacks_done] if seed is None else [seed]
-                self._world.reseed(entropy)
+                self._world.reseed([*self._world.entropy, self.rollbacks_done] if seed is None else [seed])
         self._held = False
         cost = self._rollback_cost if target is not here else 0.0
         reward = (target.ret - here.ret if self._reward == "telescope" else 0.0) - cost
@@ -299,8 +310,7 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         info: dict[str, Any] = fresh(dict(node.step.info))
         if node.step.oracle is not None:
             info["oracle"] = fresh(dict(node.step.oracle))
-        info.update(self._code.mask(info, self._undoable(node)))
-        return info
+        return info | self._code.mask(info, self._undoable(node))
 
     def _undoable(self, node: Node) -> Iterator[bool]:
         """Whether 1, 2, … steps can be undone."""

@@ -76,14 +76,16 @@ def check_restore(
         env = RollbackWrapper(env_or_factory, **settings)
     else:
         env, make = RollbackWrapper.from_factory(env_or_factory, **settings), env_or_factory
-    if env.settings["rng"] == "resample":
-        raise UsageError("rng='resample': a new future can be compared with nothing; check with rng='same'")
     make, rng = make or maker_of(env.env), np.random.default_rng(seed)
     counts: Counter[str] = Counter()
     while counts["restores"] < restores and counts["episodes"] < restores:
         with untouched():
             reset_seed = int(rng.integers(2**31))
-            _grow(env, reset_seed, rng, counts, min(_RESTORES_PER_EPISODE, restores - counts["restores"]), steps)
+            wanted = min(_RESTORES_PER_EPISODE, restores - counts["restores"])
+            if env.settings["rng"] == "resample":
+                _resample(env, reset_seed, rng, counts, wanted, steps)
+                continue
+            _grow(env, reset_seed, rng, counts, wanted, steps)
             _compare_all(env, reset_seed, make)
             env.reset(seed=reset_seed)  # the straight runs may have been made on the same instance
     assert counts["restores"], f"{env}: no restore was possible in {restores} episodes; env.refusal(node) says why"
@@ -125,6 +127,47 @@ def _grow(
         assert math.isclose(total + costs, env.node.ret, rel_tol=1e-9, abs_tol=1e-9), (
             f"{env}, seed={seed}: rewards and costs sum to {total + costs}, the surviving return is {env.node.ret}"
         )
+
+
+def _resample(
+    env: RollbackWrapper, seed: int, rng: np.random.Generator, counts: Counter[str], restores: int, steps: int
+) -> None:
+    """With new futures: what is restored is what was, and a future is a function of the rollback's seed."""
+    _reset(env, seed)
+    space = copy.deepcopy(env.env.action_space)
+    space.seed(seed)
+    counts.update(episodes=1, steps=0, restores=0, undone_ends=0, jumps=0)
+    for _ in range(max(restores // 2, 1)):
+        _play(env, space, rng, int(rng.integers(1, steps + 1)))
+        kept = [node for node in env.nodes if node is not env.node and env.refusal(node) is None]
+        if not kept:
+            break
+        target, future = kept[int(rng.integers(len(kept)))], int(rng.integers(2**31))
+        made: list[list[Node]] = []
+        for _ in range(2):
+            counts.update(restores=1, undone_ends=int(env.node.step.over), jumps=int(target not in env.history))
+            observation, _, _, _, info = env.rollback(target, seed=future)
+            _same(
+                env, seed, target, replace(target.step, observation=observation, info=info, oracle=info.get("oracle"))
+            )
+            made.append(_play(env, space, rng, steps, made[0] if made else None))
+            counts.update(steps=len(made[-1]))
+        for first, second in zip(*made, strict=True):
+            _same(env, seed, first, second.step)
+
+
+def _play(
+    env: RollbackWrapper, space: gym.Space[Any], rng: np.random.Generator, length: int, again: list[Node] | None = None
+) -> list[Node]:
+    """Some steps, random ones or the actions of ``again``; the nodes that they led to."""
+    nodes: list[Node] = []
+    while len(nodes) < (length if again is None else len(again)) and not env.node.step.over:
+        if env.steps_taken == env.settings["step_limit"]:
+            break
+        action = _action(env, space, rng) if again is None else fresh(again[len(nodes)].step.action)
+        env.step((0, action) if isinstance(env.action_space, gym.spaces.OneOf) else action)
+        nodes.append(env.node)
+    return nodes
 
 
 def _action(env: RollbackWrapper, space: gym.Space[Any], rng: np.random.Generator) -> Any:

@@ -87,8 +87,7 @@ class TextArenaEnv(gym.Env[str, str]):
     ``oracle``: success is the full reward of 1, failed any other end, score the game's own reward, cut to [0, 1] and 0
     until the end. (Bandit rates a wrong answer by its regret.) The reward is the game's own at the end, cut to
     [-1, 1], and 0 before. Any text is a move, put in brackets where it has none, as TextArena does: a game answers
-    an invalid one, and ends at the second in a row. Of a longer text the game reads the first 4,000 characters, and no
-    digits that are not decimal ("²").
+    an invalid one, and ends at the second in a row. Of a longer text the game reads the first 4,000 characters.
 
     Args:
         game: one of ``GAMES``.
@@ -229,5 +228,5 @@ def _textarena() -> Any:
 
 def _readable(action: str) -> str:
     """What the games can read (beyond it, ``int`` raises and patterns take long), in the brackets that they want."""
-    read = "".join(each for each in action[:_LONGEST] if each.isdecimal() or not each.isdigit())
+    read = action[:_LONGEST]
     return read if "[" in read or "]" in read else f"[{read}]"

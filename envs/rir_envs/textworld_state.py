@@ -8,7 +8,6 @@ kilobytes instead of some hundreds. This module knows TextWorld's layers, and no
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rir_envs.jericho_state import statics
+
 __all__ = ["Machine", "SavedGame", "Tracker", "attach", "layers_of"]
 
-_STATICS = ("tw_score", "tw_max_score", "emulator_halted")
 _FIXED = frozenset({"_wrapped_env", "_jericho", "_game", "_inform7", "_game_progression", "request_infos"})
 _Bytes = npt.NDArray[np.uint8]
 _Change = tuple[npt.NDArray[np.uint32], _Bytes]
@@ -94,7 +94,7 @@ class SavedGame:
             ram=_change(start.ram, ram),
             stack=_change(start.stack, stack),
             registers=tuple(registers),
-            statics={name: static.value for name, static in _statics(jericho).items()},
+            statics={name: static.value for name, static in statics(jericho).items()},
             facts=tracker.state,
             valid_actions=tracker.valid_actions,
             actions=tracker.actions,
@@ -105,7 +105,7 @@ class SavedGame:
         """Make the running game ``top`` what it was; ``start`` is the memory at its beginning."""
         jericho = _jericho(top)
         jericho.set_state((_changed(start.ram, self.ram), _changed(start.stack, self.stack), *self.registers))
-        for name, static in _statics(jericho).items():
+        for name, static in statics(jericho).items():
             static.value = self.statics[name]
         for layer, kept in zip(layers_of(top), self.layers, strict=True):
             for name in [name for name in vars(layer) if name not in kept and name not in _FIXED]:
@@ -137,10 +137,6 @@ def _tracking(top: Any) -> Any:
 
 def _jericho(top: Any) -> Any:
     return layers_of(top)[-1]._jericho
-
-
-def _statics(jericho: Any) -> dict[str, ctypes.c_int]:
-    return {name: ctypes.c_int.in_dll(jericho.frotz_lib, name) for name in _STATICS}
 
 
 def _change(start: _Bytes, now: _Bytes) -> _Change:

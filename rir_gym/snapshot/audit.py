@@ -10,16 +10,9 @@ from __future__ import annotations
 
 import array
 import collections
-import datetime
-import decimal
-import enum
-import fractions
 import functools
 import hashlib
-import logging
-import pathlib
 import random
-import re
 import sys
 import types
 import weakref
@@ -31,20 +24,12 @@ import numpy as np
 from gymnasium.wrappers import PassiveEnvChecker
 
 from rir_gym.snapshot.layers import layers, shared_objects
+from rir_gym.snapshot.transparency import ATOMS, CONTAINERS, STOPS, is_python_class, module_of, name_of
 
-__all__ = ["difference", "fingerprint", "generators", "opaque"]
+__all__ = ["difference", "fingerprint", "generators", "opaque", "path_of"]
 
 Item = tuple[str, str]
 
-_ATOMS = (
-    *(type(None), bool, int, float, complex, str, bytes, range, slice, type(Ellipsis), type(NotImplemented)),
-    *(enum.Enum, np.generic, np.dtype, re.Pattern, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
-    *(decimal.Decimal, fractions.Fraction, pathlib.PurePath),
-)
-_STOPS = (
-    *(type, types.ModuleType, logging.Logger, types.GetSetDescriptorType, property),
-    *(staticmethod, classmethod, types.MemberDescriptorType, types.GenericAlias, types.MappingProxyType),
-)
 _GLOBAL_KINDS = (
     *(type(None), bool, int, float, str, list, dict, set, bytearray, collections.deque, np.ndarray),
     *(random.Random, np.random.Generator, np.random.RandomState),
@@ -61,10 +46,6 @@ _LIBRARIES = (
     "functools",
     "typing",
     "abc",
-)
-_CONTAINERS: tuple[type, ...] = (
-    *(object, list, tuple, dict, set, frozenset, bytearray, collections.deque, collections.OrderedDict),
-    *(collections.defaultdict, types.SimpleNamespace, BaseException),
 )
 _OPAQUE = "opaque "
 
@@ -93,10 +74,16 @@ def opaque(env: gym.Env[Any, Any], *, share: Sequence[str] = ()) -> list[Item]:
     return [(path, token[len(_OPAQUE) :]) for path, token, _ in _walk(env, share) if token.startswith(_OPAQUE)]
 
 
+def path_of(env: gym.Env[Any, Any], target: Any, *, share: Sequence[str] = ()) -> str:
+    """The path from the environment to an object, as far as the walk finds it."""
+    return next((path for path, _, obj in _walk(env, share) if obj is target), "a place that the walk does not reach")
+
+
 def generators(env: gym.Env[Any, Any], *, share: Sequence[str] = ()) -> list[tuple[str, Any]]:
     """Every random generator object reachable from the environment, once each, in walk order."""
     kinds = (random.Random, np.random.Generator, np.random.RandomState)
-    met = [(path, obj) for path, token, obj in _walk(env, share) if isinstance(obj, kinds)]
+    met = [(path, obj) for path, _, obj in _walk(env, share) if isinstance(obj, kinds)]
+    met = [(path, obj) for path, obj in met if not isinstance(obj, random.SystemRandom)]
     return list({id(obj): (path, obj) for path, obj in reversed(met)}.values())[::-1]
 
 
@@ -117,11 +104,11 @@ def _walk(
             if not stack:
                 return
         path, obj = stack.pop()
-        if id(obj) in skip or isinstance(obj, _STOPS):
+        if id(obj) in skip or isinstance(obj, STOPS):
             continue
-        if static and f"{type(obj).__module__}:{type(obj).__qualname__}" in static:
+        if static and name_of(type(obj), joint=":") in static:
             continue
-        if isinstance(obj, _ATOMS):
+        if isinstance(obj, ATOMS):
             yield path, f"{type(obj).__name__} {_atom(obj)}", obj
             continue
         if not isinstance(obj, tuple | frozenset):  # immutable: whether two places share one is no state
@@ -153,6 +140,8 @@ def _atom(obj: Any) -> str:
 def _open(path: str, obj: Any) -> tuple[str, list[tuple[str, Any]]]:
     """What stands at an object, and what it holds."""
     kind = type(obj).__name__
+    if isinstance(obj, random.SystemRandom):  # it has no state
+        return kind, []
     if isinstance(obj, random.Random):
         return f"{kind} {hash(obj.getstate())}", []
     if isinstance(obj, np.random.Generator | np.random.RandomState):
@@ -183,7 +172,7 @@ def _open(path: str, obj: Any) -> tuple[str, list[tuple[str, Any]]]:
             return "empty cell", []
     children = _contents(path, obj) + _attributes(path, obj)
     if not _transparent(obj):
-        return f"{_OPAQUE}{type(obj).__module__}.{kind}", children
+        return f"{_OPAQUE}{module_of(type(obj))}.{kind}", children
     size = f" {len(obj)}" if isinstance(obj, list | tuple | dict | set | frozenset | collections.deque) else ""
     body = f" {bytes(obj)!r}" if isinstance(obj, bytearray) else ""
     return f"{kind}{size}{body}", children
@@ -199,14 +188,14 @@ def _contents(path: str, obj: Any) -> list[tuple[str, Any]]:
     if isinstance(obj, list | tuple | collections.deque):
         return [(f"{path}[{i}]", value) for i, value in enumerate(obj)]
     if isinstance(obj, set | frozenset):  # its order can decide what a world does next; by address it means nothing
-        plain = all(isinstance(member, _ATOMS) for member in obj)
+        plain = all(isinstance(member, ATOMS) for member in obj)
         members = list(obj) if plain else sorted(obj, key=lambda x: (type(x).__name__, _key(x)))
         return [(f"{path}{{{i}}}", value) for i, value in enumerate(members)]
     return []
 
 
 def _key(key: Any) -> str:
-    plain = isinstance(key, _ATOMS) or (isinstance(key, tuple) and all(isinstance(part, _ATOMS) for part in key))
+    plain = isinstance(key, ATOMS) or (isinstance(key, tuple) and all(isinstance(part, ATOMS) for part in key))
     return repr(key)[:60] if plain else type(key).__name__
 
 
@@ -227,16 +216,7 @@ def _attributes(path: str, obj: Any) -> list[tuple[str, Any]]:
 
 def _transparent(obj: Any) -> bool:
     """Whether all that an object holds is Python's: its class and bases are Python classes or known containers."""
-    return all(cls in _CONTAINERS or _python_class(cls) or issubclass(BaseException, cls) for cls in type(obj).__mro__)
-
-
-def _python_class(cls: type) -> bool:
-    """A class made by a class statement: a heap type whose module is Python source or made at run time."""
-    if not cls.__flags__ & (1 << 9) or cls.__module__ in ("builtins", "_thread", "_io", "_ctypes", "ctypes"):
-        return issubclass(cls, BaseException)
-    module = sys.modules.get(cls.__module__)
-    file = getattr(module, "__file__", None) or ".py"
-    return not file.endswith((".so", ".pyd"))
+    return all(cls in CONTAINERS or is_python_class(cls) or issubclass(BaseException, cls) for cls in type(obj).__mro__)
 
 
 def _spawned(path: str, obj: Any) -> list[tuple[str, Any]]:
@@ -250,15 +230,15 @@ def _spawned(path: str, obj: Any) -> list[tuple[str, Any]]:
 def _class_state(classes: Mapping[type, None], stack: Sequence[type]) -> Iterator[tuple[str, Any]]:
     """Mutable class attributes of the classes met, and mutable globals of the modules of the stack's own classes."""
     for cls in {base: None for met in classes for base in met.__mro__}:
-        if cls.__module__.partition(".")[0] not in _LIBRARIES:
+        if module_of(cls).partition(".")[0] not in _LIBRARIES:
             for name, value in sorted(vars(cls).items()):
                 if not name.startswith("__") and isinstance(value, _GLOBAL_KINDS):
                     yield f"class {cls.__qualname__}.{name}", value
     for cls in stack if classes else ():
-        if cls.__module__.partition(".")[0] not in _LIBRARIES:
-            for name, value in sorted(vars(sys.modules.get(cls.__module__, types.ModuleType("none"))).items()):
+        if module_of(cls).partition(".")[0] not in _LIBRARIES:
+            for name, value in sorted(vars(sys.modules.get(module_of(cls), types.ModuleType("none"))).items()):
                 if not name.startswith("__") and isinstance(value, _GLOBAL_KINDS):
-                    yield f"module {cls.__module__}.{name}", value
+                    yield f"module {module_of(cls)}.{name}", value
 
 
 def _digest(state: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The ladder: native → deepcopy → pickle → replay → refuse, each rung proven on the environment at hand.
+"""The ladder: native → heap → pickle → deepcopy → replay → refuse, each rung proven on the environment at hand.
 
 A mechanism is proven by doing: save, act (A), restore, act differently, restore, act A again, in two episodes of an
 instance made for the purpose where one can be made. After each restore the whole Python structure must be what was
@@ -20,12 +20,15 @@ from rir_gym.base import Node
 from rir_gym.errors import NotRestorable, RirError, SnapshotError, UnknownName
 from rir_gym.snapshot.audit import difference, fingerprint, opaque
 from rir_gym.snapshot.deepcopy import DeepCopy
+from rir_gym.snapshot.heap import Heap
 from rir_gym.snapshot.layers import layers
 from rir_gym.snapshot.native import Native, adapter_for
+from rir_gym.snapshot.outside import look, started
 from rir_gym.snapshot.pickled import Pickle
 from rir_gym.snapshot.protocol import Report, Snapshotter
 from rir_gym.snapshot.replay import Replay
 from rir_gym.snapshot.streams import untouched
+from rir_gym.snapshot.transparency import name_of
 from rir_gym.snapshot.world import World
 from rir_gym.values import same_value
 
@@ -33,8 +36,13 @@ __all__ = ["LADDER", "choose", "maker_of"]
 
 Make = Callable[[], gym.Env[Any, Any]]
 
-LADDER = ("native", "deepcopy", "pickle", "replay")
+LADDER = ("native", "heap", "pickle", "deepcopy", "replay")
 _EPISODES, _PREFIX, _ACTIONS = 2, 5, 6
+_OBJECTS_ONLY = ("heap", "pickle", "deepcopy")
+_ACROSS_EPISODES = (
+    *("RecordVideo", "RenderCollection", "HumanRendering", "RecordEpisodeStatistics"),
+    *("NormalizeObservation", "NormalizeReward"),
+)
 _proven: dict[tuple[str, ...], Report] = {}
 
 
@@ -99,16 +107,20 @@ def maker_of(env: gym.Env[Any, Any]) -> Make | None:
     return make
 
 
+def _class_name(layer: gym.Env[Any, Any]) -> str:
+    return type(layer).__name__
+
+
 def _names(env: gym.Env[Any, Any]) -> list[str]:
-    return [f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in layers(env)]
+    return [name_of(type(layer)) for layer in layers(env)]
 
 
 def _mechanism(rung: str, share: Sequence[str], make: Make | None) -> Snapshotter:
     if rung == "replay":
         assert make is not None
         return Replay(make)
-    copying: dict[str, type[Native] | type[DeepCopy] | type[Pickle]]
-    copying = {"native": Native, "deepcopy": DeepCopy, "pickle": Pickle}
+    copying: dict[str, type[Native] | type[Heap] | type[DeepCopy] | type[Pickle]]
+    copying = {"native": Native, "heap": Heap, "deepcopy": DeepCopy, "pickle": Pickle}
     return copying[rung](tuple(share))
 
 
@@ -130,6 +142,9 @@ def _prove(env: gym.Env[Any, Any], rung: str, share: Sequence[str], make: Make |
         return "no layer has a state pair or a registered adapter"
     if rung == "replay" and make is None:
         return "no fresh instance can be made: give a spec (gym.make) or use RollbackWrapper.from_factory"
+    if rung == "replay" and (carried := [name for name in map(_class_name, layers(env)) if name in _ACROSS_EPISODES]):
+        return f"{carried[0]} acts on the outside or carries statistics across episodes; put it outside this wrapper"
+    before = look()
     subject = env if make is None else _made(make)
     if isinstance(subject, str):
         return subject
@@ -141,12 +156,15 @@ def _prove(env: gym.Env[Any, Any], rung: str, share: Sequence[str], make: Make |
                 return reason
         if rung == "replay" and world.streams.used:
             return "it draws from the global random or numpy.random, which a replay cannot rewind"
+        if rung in _OBJECTS_ONLY and (thing := started(before, look())) is not None:
+            return f"it started something outside its objects, which would not be put back: {thing}"
         return tuple(f"{path} ({kind})" for path, kind in opaque(world.env, share=share))
     except RirError as error:
         return f"{error}{_suspects(subject, share)}"
     except Exception as error:  # the environment's own code, on a copy that may be half of one
         return f"{type(error).__name__}: {error}{_suspects(subject, share)}"
     finally:
+        world.forget()
         if make is not None:
             world.env.close()
         else:  # its generator stands where the proof's last seed left it; without a wrapper it would be anew

@@ -28,6 +28,7 @@ class DeepCopy:
 
     share: Sequence[str] = ()
     name: str = "deepcopy"
+    sized: bool = False
 
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> gym.Env[Any, Any]:
         """A deep copy; shared attributes are kept by identity."""
@@ -40,6 +41,12 @@ class DeepCopy:
     def size(self, token: gym.Env[Any, Any]) -> int | None:
         """Unknown: a deep copy does not say how much it holds."""
         return None
+
+    def drop(self, token: gym.Env[Any, Any]) -> None:
+        """Nothing to do: nobody else holds the copy."""
+
+    def forget(self) -> None:
+        """Nothing to do."""
 
     def _copy(self, env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
         memo = shared_objects(env, self.share)

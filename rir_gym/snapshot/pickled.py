@@ -34,6 +34,7 @@ class Pickle:
 
     share: Sequence[str] = ()
     name: str = "pickle"
+    sized: bool = True
 
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> _Token:
         """The pickled stack; shared attributes are kept by identity."""
@@ -59,6 +60,12 @@ class Pickle:
     def size(self, token: _Token) -> int | None:
         """Length of the pickle."""
         return len(token.data)
+
+    def drop(self, token: _Token) -> None:
+        """Nothing to do: nobody else holds the bytes."""
+
+    def forget(self) -> None:
+        """Nothing to do."""
 
 
 class _SharedIds:

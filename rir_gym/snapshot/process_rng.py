@@ -18,7 +18,7 @@ import numpy as np
 
 from rir_gym.values import same_value
 
-__all__ = ["ProcessRng", "read", "same", "seeded", "write"]
+__all__ = ["ProcessRng", "read", "read_random", "same", "seeded", "write", "write_random"]
 
 _WORDS = 624
 _BLOCK = 4 * _WORDS + 4
@@ -34,7 +34,7 @@ class ProcessRng(NamedTuple):
 
 def read() -> ProcessRng:
     """Both states now."""
-    return ProcessRng(_read_python(), _read_numpy())
+    return ProcessRng(read_random(random._inst), _read_numpy())
 
 
 def same(a: ProcessRng, b: ProcessRng) -> bool:
@@ -54,19 +54,23 @@ def seeded(seed: np.random.SeedSequence) -> ProcessRng:
 
 def write(state: ProcessRng) -> None:
     """Make both generators what they were."""
-    block, gauss_next = state.python
-    index, *words = struct.unpack(f"=i{_WORDS}I", block)
-    random.setstate((3, (*words, index), gauss_next))
+    write_random(random._inst, state.python)
     np.random.set_state(_as_dict(state.numpy))  # noqa: NPY002
 
 
-def _read_python() -> tuple[bytes, float | None]:
-    instance: Any = random._inst
-    known = type(instance) is random.Random and _python_readable()
-    if known:
-        return ctypes.string_at(id(instance) + _HEAD, _BLOCK), instance.gauss_next
-    _, (*words, index), gauss_next = random.getstate()
+def read_random(instance: random.Random) -> tuple[bytes, float | None]:
+    """The state of one ``random.Random``: index and 624 words, and the spare normal draw."""
+    if type(instance) is random.Random and _python_readable():
+        return ctypes.string_at(id(instance) + _HEAD, _BLOCK), instance.gauss_next  # type: ignore[attr-defined]
+    _, (*words, index), gauss_next = instance.getstate()
     return struct.pack("=i", index) + array("I", words).tobytes(), gauss_next
+
+
+def write_random(instance: random.Random, state: tuple[bytes, float | None]) -> None:
+    """Make one ``random.Random`` what it was."""
+    block, gauss_next = state
+    index, *words = struct.unpack(f"=i{_WORDS}I", block)
+    instance.setstate((3, (*words, index), gauss_next))
 
 
 def _read_numpy() -> tuple[bytes, int, float] | dict[str, Any]:

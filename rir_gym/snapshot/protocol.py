@@ -28,11 +28,19 @@ class Start:
 
 
 class Snapshotter(Protocol):
-    """One way to save and put back a wrapped environment. Tokens are opaque, reusable, and belong to one episode."""
+    """One way to save and put back a wrapped environment. Tokens are opaque, reusable, and belong to one episode.
+
+    A token lives until it is dropped or the episode is forgotten; each of its ends comes once, and neither raises.
+    """
 
     @property
     def name(self) -> str:
         """As it is asked for and recorded."""
+        ...
+
+    @property
+    def sized(self) -> bool:
+        """Whether ``size`` can tell; without it there is no byte budget (``keep_bytes``)."""
         ...
 
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> Any:
@@ -52,7 +60,15 @@ class Snapshotter(Protocol):
         ...
 
     def size(self, token: Any) -> int | None:
-        """Bytes that the token holds; None where nobody can say."""
+        """Bytes that the token holds now; None where nobody can say. A drop may move bytes to another token."""
+        ...
+
+    def drop(self, token: Any) -> None:
+        """The token will not be restored again: free what only it holds. The others stay valid, whatever the order."""
+        ...
+
+    def forget(self) -> None:
+        """The episode is over and all its tokens with it; called at every reset and at close, tokens or none."""
         ...
 
 

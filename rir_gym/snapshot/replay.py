@@ -28,6 +28,7 @@ class Replay:
 
     make: Callable[[], gym.Env[Any, Any]]
     name: str = "replay"
+    sized: bool = True
 
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> tuple[Node, Start]:
         """Nothing is copied. An unseeded reset cannot be repeated."""
@@ -71,6 +72,12 @@ class Replay:
     def size(self, token: Any) -> int | None:
         """Zero: the history holds all that is needed."""
         return 0
+
+    def drop(self, token: Any) -> None:
+        """Nothing to do: the token holds nothing of its own."""
+
+    def forget(self) -> None:
+        """Nothing to do."""
 
 
 def _compare(step: int, what: str, expected: Any, seen: Any) -> None:

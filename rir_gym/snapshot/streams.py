@@ -72,9 +72,14 @@ class GlobalStreams:
                 write(outside)
 
     def arrived(self, node: Node) -> None:
-        """The node that the last step led to."""
-        if self._drawn is not None:
-            self._at[node.id] = self._drawn
+        """The node that the last step led to: where it did not draw, its stream stands where its parent's does."""
+        assert node.parent is not None
+        if (drawn := self._drawn or self._at.get(node.parent.id)) is not None:
+            self._at[node.id] = drawn
+
+    def drop(self, node: int) -> None:
+        """A node, not the root, that will not be restored again; others may still be."""
+        self._at.pop(node, None)
 
     def rewind(self, node: Node) -> None:
         """Make the environment's stream what it was at ``node``; nobody else's is touched."""

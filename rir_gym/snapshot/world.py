@@ -1,21 +1,25 @@
 """An environment, the tree of its past, and the one mechanism that puts it back.
 
-``World`` is what ``RollbackWrapper`` and the probe share: it records every node, saves before every step, restores any
-kept node, and keeps the global generators right. It knows no actions, rewards rules or budgets of a wrapper.
+``World`` is what ``RollbackWrapper`` and the probe share: it records every node, saves before every step, drops what
+its lifetime does not keep, restores any kept node, and keeps the global generators right. It knows no actions, rewards
+rules or budgets of a wrapper.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from rir_gym.base import Checkpoint, Node, Step
-from rir_gym.errors import RirError, SnapshotError
+from rir_gym.errors import RirError, SnapshotError, UsageError
 from rir_gym.snapshot.layers import layers
+from rir_gym.snapshot.lifetime import KEEP_ALL, Kept, Lifetime, thinned
 from rir_gym.snapshot.protocol import Snapshotter, Start
 from rir_gym.snapshot.reseed import reseed
 from rir_gym.snapshot.streams import GlobalStreams, untouched
@@ -27,19 +31,35 @@ __all__ = ["World", "descends"]
 class World:
     """One live environment and its history. ``node`` is where it stands; ``nodes[i].id == i``.
 
+    ``checkpoints`` are those that are kept, by node id, in the order in which the world last left (or stands at) them.
     ``unsaved`` says of a node that could not be saved why; the episode goes on, and that node cannot be restored.
+
+    Raises:
+        UsageError: a byte budget with a mechanism that cannot tell sizes.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], mechanism: Snapshotter, *, share: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        env: gym.Env[Any, Any],
+        mechanism: Snapshotter,
+        *,
+        share: Sequence[str] = (),
+        lifetime: Lifetime = KEEP_ALL,
+    ) -> None:
+        if (limit := lifetime.max_bytes) is not None and not mechanism.sized:
+            raise UsageError(f"keep_bytes={limit!r}: {mechanism.name!r} cannot tell sizes; 'heap' and 'pickle' can")
         self.env = env
         self.mechanism = mechanism
         self.share = tuple(share)
+        self.lifetime = lifetime
         self.streams = GlobalStreams()
         self.start = Start()
         self.nodes: list[Node] = []
-        self.checkpoints: dict[int, Checkpoint] = {}
+        self.checkpoints: OrderedDict[int, Checkpoint] = OrderedDict()
         self.unsaved: dict[int, str] = {}
         self._node: Node | None = None
+        self._branch: list[int] = []
+        self._bytes_at_most = 0
         self._episodes = 0
         self._root_seed: int | None = None
         self._reseeded: tuple[int, ...] | None = None
@@ -84,6 +104,7 @@ class World:
         given = None if options is None else dict(options)
         observation, info = self.streams.begin(lambda: self.env.reset(seed=seed, options=given))
         self._node = self._grown(None, _step(None, observation, 0.0, False, False, info))
+        self._branch = [self.node.id]
         return self.node
 
     def step(self, action: Any) -> Node:
@@ -92,6 +113,7 @@ class World:
         Where the environment raises, it may have done half of the step: it is put back, and its error is passed on.
         """
         self.keep()
+        self._thin()
         source, recorded = self.node, fresh(action)
         try:
             observation, reward, terminated, truncated, info = self.streams.step(source, lambda: self.env.step(action))
@@ -101,21 +123,26 @@ class World:
                 self.restore(source)
             raise
         self._node = self._grown(source, step)
+        self._branch.append(self.node.id)
         if self._reseeded is not None:
             self.start.reseeds[self.node.id], self._reseeded = self._reseeded, None
         self.streams.arrived(self.node)
         return self.node
 
     def keep(self) -> None:
-        """Save the world where it stands, once a node; ``unsaved`` says why not, if so."""
+        """Save the world where it stands, once a node; ``unsaved`` says why not, if so. Nothing is dropped yet."""
         at = self.node.id
         if at in self.checkpoints or at in self.unsaved:
             return
         try:
             with untouched():
-                self.checkpoints[at] = Checkpoint(self.node, self.mechanism.save(self.env, self.node, self.start))
+                token = self.mechanism.save(self.env, self.node, self.start)
         except RirError as error:
             self.unsaved[at] = str(error)
+            return
+        self.checkpoints[at] = Checkpoint(self.node, token)
+        if self.lifetime.max_bytes is not None:
+            self._bytes_at_most += self.mechanism.size(token) or 0
 
     def restore(self, node: Node) -> None:
         """Stand at a kept node again. Where the mechanism fails, the world is as it was.
@@ -134,6 +161,17 @@ class World:
             raise SnapshotError(f"{self.mechanism.name}: {type(error).__name__}: {error}") from error
         self.streams.rewind(node)
         self._node, self._reseeded = node, None
+        if self._passes(node):
+            del self._branch[node.t + 1 :]
+        else:
+            self._branch = [each.id for each in node.branch()]
+        self.checkpoints.move_to_end(node.id)
+        self._thin()
+
+    def kept(self) -> tuple[Checkpoint, ...]:
+        """Every kept checkpoint with its size now, in the order of their nodes."""
+        held = [self.checkpoints[at] for at in sorted(self.checkpoints)]
+        return tuple([replace(one, size=self.mechanism.size(one.token)) for one in held])
 
     def reseed(self, entropy: Sequence[int]) -> None:
         """Give every generator of the environment a new stream (``rng="resample"``)."""
@@ -141,10 +179,49 @@ class World:
         self.streams.reseed(np.random.SeedSequence([*entropy, 1]))
         self._reseeded = tuple(entropy)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copied world keeps its tree; what was saved in the objects of the original stays with the original."""
+        state = self.__dict__.copy()
+        if self.mechanism.name == "heap":
+            reason = "its checkpoint stayed with the world that this one was copied from"
+            state["checkpoints"] = type(self.checkpoints)()
+            state["unsaved"] = {**self.unsaved, **dict.fromkeys(self.checkpoints, reason)}
+            state["unsaved"].pop(self._node.id if self._node is not None else None, None)
+        return state
+
     def forget(self) -> None:
         """Drop the tree and its checkpoints."""
         self._node = self._reseeded = None
-        self.nodes, self.checkpoints, self.unsaved = [], {}, {}
+        self.nodes, self.checkpoints, self.unsaved = [], OrderedDict(), {}
+        self._branch, self._bytes_at_most = [], 0
+        self.mechanism.forget()
+
+    def _thin(self) -> None:
+        """Drop what the lifetime does not keep; where the world stands, or stood last, is the newest and stays."""
+        for at in self.lifetime.surplus(self.checkpoints):
+            self._drop(at)
+        limit = self.lifetime.max_bytes
+        while limit is not None and self._bytes_at_most > limit:  # sizes are asked anew: a drop may move bytes
+            kept = [self._as_kept(one) for one in self.checkpoints.values()]
+            self._bytes_at_most = sum(one.size for one in kept)
+            gone = thinned(kept, limit) if self._bytes_at_most > limit else []
+            for at in gone:
+                self._drop(at)
+            if not gone:
+                return
+
+    def _drop(self, at: int) -> None:
+        self.mechanism.drop(self.checkpoints.pop(at).token)
+        self.streams.drop(at)
+
+    def _as_kept(self, one: Checkpoint) -> Kept:
+        node = one.node
+        age = self.node.t - node.t if self._passes(node) else self.nodes[-1].id - node.id
+        return Kept(node.id, node.t, self.mechanism.size(one.token) or 0, age)
+
+    def _passes(self, node: Node) -> bool:
+        """Whether the current branch goes through a node of this episode."""
+        return node.t < len(self._branch) and self._branch[node.t] == node.id
 
     def _grown(self, parent: Node | None, step: Step) -> Node:
         ret = step.reward + (parent.ret if parent is not None else 0.0)

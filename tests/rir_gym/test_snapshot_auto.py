@@ -316,8 +316,6 @@ def test_without_a_factory_it_is_exact_or_refused(make: Callable[[], gym.Env[Any
 @pytest.mark.parametrize(
     ("make", "named"),
     [
-        (Rebuilt, "env.x was int"),
-        (Locked, "env._lock is _thread.lock"),
         (Generating, "env.events is builtins.generator"),
         (ClassLevel, "class ClassLevel.log"),
         (ModuleLevel, ".TALLY was int 0, is int 6"),
@@ -334,12 +332,23 @@ def test_a_refusal_names_the_object_and_its_path(make: Any, named: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "named"), [(Closure, "env.bump.<count>"), (BoundMethod, "env.draw.__self__ was Random")]
+    ("make", "snapshot", "named"),
+    [
+        (Closure, "deepcopy", "env.bump.<count>"),
+        (BoundMethod, "deepcopy", "env.draw.__self__ was Random"),
+        (Rebuilt, "deepcopy", "env.x was int"),
+        (Rebuilt, "pickle", "env.x was int"),
+        (Locked, "deepcopy", "env._lock is _thread.lock"),
+        (Locked, "pickle", "env._lock is _thread.lock"),
+    ],
 )
-def test_what_deepcopy_takes_for_an_atom_is_noticed(make: Any, named: str) -> None:
+def test_what_copying_gets_wrong_is_refused_by_name_and_exact_in_the_heap(make: Any, snapshot: str, named: str) -> None:
+    with pytest.raises(NotRestorable, match=f"snapshot='{snapshot}'") as raised:
+        RollbackWrapper(make(), snapshot=snapshot)
+    assert named in str(raised.value)
     env = RollbackWrapper(make())
-    assert env.snapshot_report.chosen == "pickle"
-    assert named in env.snapshot_report.reasons["deepcopy"]
+    assert env.snapshot_report.chosen == "heap"
+    assert check_restore(env, restores=15).restores == 15
 
 
 @pytest.mark.parametrize("make", [ClassLevel, ModuleLevel, Handle, Clock])
@@ -362,7 +371,7 @@ def test_what_lives_outside_the_instance_is_refused_or_repeated_exactly(make: An
 )
 def test_an_incomplete_native_state_is_noticed(make: Any, why: str) -> None:
     env = RollbackWrapper(make())
-    assert env.snapshot_report.chosen == "deepcopy"
+    assert env.snapshot_report.chosen == "heap"
     assert why in env.snapshot_report.reasons["native"]
     with pytest.raises(NotRestorable, match="native"):
         RollbackWrapper(make(), snapshot="native")
@@ -440,12 +449,12 @@ def test_a_shared_attribute_is_neither_copied_nor_compared() -> None:
             super().__init__()
             self.lines = collections.deque([threading.Lock()])
 
-    env = RollbackWrapper(Logging(), share=["_lock", "lines"])
-    assert env.snapshot_report.chosen == "deepcopy"
-    lock, lines = env.unwrapped._lock, env.unwrapped.lines
-    assert check_restore(env, restores=10).restores == 10
-    assert env.unwrapped._lock is lock
-    assert env.unwrapped.lines is lines
+    for snapshot in ("heap", "deepcopy", "pickle"):
+        env = RollbackWrapper(Logging(), share=["_lock", "lines"], snapshot=snapshot)
+        lock, lines = env.unwrapped._lock, env.unwrapped.lines
+        assert check_restore(env, restores=10).restores == 10
+        assert env.unwrapped._lock is lock
+        assert env.unwrapped.lines is lines
 
 
 def test_a_state_that_stops_being_copyable_costs_its_checkpoints_only() -> None:
@@ -505,18 +514,20 @@ def test_the_live_generator_is_not_left_at_the_proofs_seed() -> None:
     assert len(starts) > 1
 
 
+class Plain(gym.Wrapper[Any, Any, Any, Any]):
+    """Does nothing, and does not record its arguments."""
+
+
 class OwnSeed(Base):
     def begin(self) -> None:
         self.x = int(self.np_random.integers(10**9))
 
 
 def test_a_wrapper_that_records_no_arguments_is_proven_on_the_live_stack() -> None:
-    class Plain(gym.Wrapper[Any, Any, Any, Any]):
-        pass
-
     env = Plain(gym.make("FrozenLake-v1"))
     assert maker_of(env) is None
-    assert check_restore(env, restores=15).mechanism == "deepcopy"
+    for snapshot in ("heap", "pickle", "deepcopy"):
+        assert check_restore(Plain(gym.make("FrozenLake-v1")), restores=15, snapshot=snapshot).mechanism == snapshot
 
 
 def test_a_maker_gives_the_same_stack() -> None:
@@ -528,5 +539,5 @@ def test_a_maker_gives_the_same_stack() -> None:
 
 
 def test_an_unknown_mechanism_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownName, match="known are auto, deepcopy, native, pickle, replay"):
+    with pytest.raises(UnknownName, match="known are auto, deepcopy, heap, native, pickle, replay"):
         RollbackWrapper(Base(), snapshot="fork")

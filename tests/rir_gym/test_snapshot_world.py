@@ -38,6 +38,7 @@ class Failing:
     """Saves every second node only."""
 
     name: str = "failing"
+    sized: bool = False
 
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> Any:
         if node.t % 2:
@@ -49,6 +50,12 @@ class Failing:
 
     def size(self, token: Any) -> int | None:
         return None
+
+    def drop(self, token: Any) -> None:
+        pass
+
+    def forget(self) -> None:
+        pass
 
 
 def test_nodes_are_a_tree_with_copies_returns_and_the_oracle_apart() -> None:

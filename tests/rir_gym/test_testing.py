@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from typing import Any
 
@@ -153,13 +154,44 @@ def test_an_adapter_is_checked_like_any_mechanism() -> None:
         native._REGISTERED.pop(name)
 
 
+class Dice(gym.Env[int, int]):
+    """Throws a die that ``hidden`` keeps out of reach of every reseed."""
+
+    action_space = gym.spaces.Discrete(2)
+    observation_space = gym.spaces.Discrete(7)
+
+    def __init__(self, hidden: bool) -> None:
+        self.hidden = hidden
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        die = int.from_bytes(os.urandom(4), "big") if self.hidden else int(self.np_random.integers(2**31))
+        return die % 6 + 1, 0.0, False, False, {}
+
+
+def test_with_new_futures_a_future_is_a_function_of_the_rollbacks_seed() -> None:
+    report = check_restore(lambda: Dice(hidden=False), rng="resample", restores=20)
+    assert report.restores >= 20
+
+
+def test_a_future_that_no_seed_decides_is_found() -> None:
+    with pytest.raises(NotRestorable):
+        check_restore(lambda: Dice(hidden=True), rng="resample")
+    env = RollbackWrapper(Dice(hidden=False), rng="resample")
+    env.unwrapped.hidden = True  # type: ignore[attr-defined]
+    with pytest.raises(AssertionError, match="observation was"):
+        check_restore(env)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"restores": 0}, "restores=0"),
         ({"steps": 0}, "steps=0"),
         ({"seed": -1}, "seed=-1"),
-        ({"rng": "resample"}, "rng='resample'"),
         ({"rng": "other"}, "rng='other'"),
     ],
 )
