@@ -83,6 +83,7 @@ WORLDS = {
     "babyai": Setting("minigrid:BabyAI-GoToObj-v0"),
     "apothecary": Setting("rir_gym/Apothecary-v0"),
 }
+_STRETCH = 20
 _WEIGHING_S = (0.8, 8.0)
 _FIGURES = ("save_us", "restore_us", "bytes", "first_bytes", "episode_overhead")
 
@@ -178,7 +179,11 @@ def add_memory(rows: list[dict[str, Any]], size: int) -> dict[str, Any] | None:
 
 
 def time_calls(make: Make, names: list[str], options: Options, rounds: int) -> tuple[dict[str, Timed], dict[str, str]]:
-    """The calls of each mechanism over one common tree of steps and restores; and how the wrong ones went wrong."""
+    """The calls of each mechanism over one common tree of steps and restores; and how the wrong ones went wrong.
+
+    They take turns in stretches of 20 steps: after one of its own steps a mechanism finds the processor's caches as it
+    would alone, not as the deep copies of another left them.
+    """
     timed = {name: Timed(mechanism(name, make)) for name in names}
     worlds = {name: World(make(), timed[name]) for name in names}
     digests: dict[str, dict[int, str | None]] = {}
@@ -189,17 +194,20 @@ def time_calls(make: Make, names: list[str], options: Options, rounds: int) -> t
         world.reset(0, options)
         digests[name], streams[name] = {0: _digest(world)}, read()
         space = copy.deepcopy(world.env.action_space)
-    for round_ in range(rounds):
+    for start in range(0, rounds, _STRETCH):
         order = [name for name in names if name not in wrong]
-        if not order:
-            break
-        lead = worlds[order[0]]
-        action = None if lead.node.step.over else choose(lead.node.step.info, space, rng)
-        target = rng.randrange(len(lead.nodes)) if action is None or round_ % every == every - 1 else None
-        for name in order[round_ % len(order) :] + order[: round_ % len(order)]:
+        turn = start // _STRETCH % max(len(order), 1)
+        script: list[tuple[Any, int | None]] = []  # the first to come by decides what all do in a stretch
+        for name in order[turn:] + order[:turn]:
+            world = worlds[name]
             write(streams[name])  # a world may draw from the global generators, as if it were alone with them
             try:
-                _turn(worlds[name], action, target, digests[name])
+                for round_ in range(start, min(start + _STRETCH, rounds)):
+                    if len(script) == round_ - start:
+                        action = None if world.node.step.over else choose(world.node.step.info, space, rng)
+                        back = action is None or round_ % every == every - 1
+                        script.append((action, rng.randrange(len(world.nodes)) if back else None))
+                    _turn(world, *script[round_ - start], digests[name])
             except Exception as error:  # what foreign code does after a wrong restore
                 wrong[name] = f"round {round_}: {type(error).__name__}: {error}"
             streams[name] = read()

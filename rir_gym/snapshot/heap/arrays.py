@@ -178,7 +178,7 @@ def _memory(live: Any) -> npt.NDArray[np.uint8] | None:
         plain = plain.transpose(order)
         if not plain.flags.c_contiguous:
             return None
-    return plain.reshape(-1).view(np.uint8)  # type: ignore[no-any-return]
+    return plain.reshape(-1).view(np.uint8)
 
 
 def _words(memory: npt.NDArray[np.uint8]) -> _Words:

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from rir_gym.errors import SnapshotError
-from rir_gym.snapshot.heap.kinds import BothKind, DictKind, InstanceKind, Kind, SetKind
+from rir_gym.snapshot.heap.instances import InstanceKind
+from rir_gym.snapshot.heap.kinds import BothKind, DictKind, Kind, SetKind
 from rir_gym.snapshot.heap.resolve import GATED, Found, Opaque, Walk, is_outside, kind_of
 from rir_gym.snapshot.heap.table import Node, Table
 from rir_gym.snapshot.transparency import name_of

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from rir_gym.snapshot.heap.kinds import is_same, nested_size
+from rir_gym.snapshot.heap.states import is_same, nested_size
 from rir_gym.snapshot.native import Adapter
 
 __all__ = ["LeafKind"]

@@ -6,17 +6,13 @@ way. This module knows no versions.
 
 from __future__ import annotations
 
-import _thread
-import array
 import collections
-import ctypes
 import datetime
 import decimal
 import enum
 import fractions
 import functools
 import gc
-import io
 import itertools
 import operator
 import pathlib
@@ -36,23 +32,21 @@ from gymnasium.envs.registration import EnvSpec
 
 from rir_gym.errors import SnapshotError
 from rir_gym.snapshot.heap.arrays import ArrayKind
+from rir_gym.snapshot.heap.instances import InstanceKind, dict_field
 from rir_gym.snapshot.heap.kinds import (
     BothKind,
     CellKind,
     DequeKind,
     DictKind,
     FixedKind,
-    InstanceKind,
     Kind,
     ListKind,
     OrderedDictKind,
     SetKind,
-    StateKind,
-    dict_field,
 )
 from rir_gym.snapshot.heap.leaves import LeafKind
+from rir_gym.snapshot.heap.states import BITS, STATES
 from rir_gym.snapshot.native import registered
-from rir_gym.snapshot.process_rng import read_random, write_random
 from rir_gym.snapshot.transparency import ATOMS, is_python_class, module_of, name_of
 
 __all__ = ["GATED", "Found", "Opaque", "Walk", "is_outside", "kind_of"]
@@ -73,88 +67,6 @@ class Opaque:
 
 
 Found = Kind | Walk | Opaque | None
-
-
-# --- objects whose state is one plain value ---------------------------------------------------------------------------
-
-
-def _draws(live: Any) -> tuple[Any, ...]:
-    return read_random(live) if type(live) is random.Random else random.Random.getstate(live)
-
-
-def _set_draws(live: Any, content: tuple[Any, ...]) -> None:
-    if type(live) is random.Random:
-        write_random(live, content)  # type: ignore[arg-type]
-    else:
-        random.Random.setstate(live, content)
-
-
-def _flat(state: Any) -> Any:
-    """A state dict of numpy as nested tuples of plain values that can be compared."""
-    if isinstance(state, dict):
-        return tuple([(name, _flat(value)) for name, value in state.items()])
-    return ("", state.dtype.str, state.tobytes()) if isinstance(state, np.ndarray) else state
-
-
-def _unflat(content: Any) -> Any:
-    if type(content) is not tuple:
-        return content
-    if content[0] == "":
-        return np.frombuffer(content[2], content[1])
-    return {name: _unflat(value) for name, value in content}
-
-
-def _bits(live: Any) -> tuple[Any, Any]:
-    return _flat(live.state), getattr(getattr(live, "seed_seq", None), "n_children_spawned", None)
-
-
-def _set_bits(live: Any, content: tuple[Any, Any]) -> None:
-    state, spawned = content
-    if spawned is not None:
-        _set_count(live.seed_seq, spawned)
-    live.state = _unflat(state)
-
-
-def _set_count(live: Any, spawned: int) -> None:
-    """Make a seed sequence forget children, in place: it is a function of what it was made from."""
-    if live.n_children_spawned != spawned:
-        if type(live) is not np.random.SeedSequence:
-            raise SnapshotError(f"a {type(live).__name__} that has spawned cannot be put back")
-        made_from = {"spawn_key": live.spawn_key, "pool_size": live.pool_size, "n_children_spawned": spawned}
-        live.__init__(live.entropy, **made_from)  # type: ignore[misc]
-
-
-def _open_lock(live: Any) -> None:
-    if getattr(live, "_is_owned", bool)() or not live.acquire(blocking=False):
-        raise SnapshotError(f"a {type(live).__name__} is held; only an open one can be passed over")
-    live.release()
-
-
-def _streams(base: Any) -> StateKind:
-    def get(live: Any) -> tuple[Any, ...] | None:
-        return None if live.closed else tuple(base.__getstate__(live)[:-1])  # the last is its __dict__
-
-    def put(live: Any, content: tuple[Any, ...] | None) -> None:
-        if content is None:
-            base.close(live)
-        else:
-            if live.closed:
-                base.__init__(live, content[0])
-            base.__setstate__(live, (*content, None))
-
-    return StateKind(get, put)
-
-
-def _set_bytearray(live: Any, content: bytes) -> None:
-    bytearray.__setitem__(live, slice(None), content)
-
-
-def _set_array(live: Any, content: bytes) -> None:
-    if len(live) * live.itemsize == len(content):  # somebody may look into its memory
-        ctypes.memmove(live.buffer_info()[0], content, len(content))
-    else:
-        del live[:]
-        live.frombytes(content)
 
 
 def _endless(live: Any) -> Iterable[Any]:
@@ -180,17 +92,7 @@ _KINDS: dict[type, Kind] = {
     collections.OrderedDict: OrderedDictKind(),
     types.CellType: CellKind(),
     np.ndarray: ArrayKind(),
-    random.Random: StateKind(_draws, _set_draws),
-    np.random.RandomState: StateKind(
-        lambda live: _flat(live.get_state(legacy=False)), lambda live, then: live.set_state(_unflat(then))
-    ),
-    np.random.SeedSequence: StateKind(lambda live: live.n_children_spawned, _set_count),
-    bytearray: StateKind(lambda live: bytes(memoryview(live)), _set_bytearray),
-    array.array: StateKind(lambda live: live.tobytes(), _set_array),
-    io.StringIO: _streams(io.StringIO),
-    io.BytesIO: _streams(io.BytesIO),
-    _thread.LockType: StateKind(_open_lock, lambda live, _: None),
-    _thread.RLock: StateKind(_open_lock, lambda live, _: None),
+    **STATES,
 }
 
 
@@ -269,7 +171,7 @@ def kind_of(cls: type) -> Found:
     if package.startswith("_cython") and cls.__name__ == "cython_function_or_method":
         return Walk(gc.get_referents)
     if issubclass(cls, np.random.BitGenerator):
-        return StateKind(_bits, _set_bits)
+        return BITS
     return _composed(cls)
 
 

@@ -2,7 +2,8 @@
 
 Lists, dicts, instances and cells stand in blocks of up to 1024, compared in C by the identities of all that they hold;
 a block that differs is looked at object by object. Everything else is compared one by one. A compiled twin of the heap
-replaces this module. It knows kinds and contents, and no versions.
+replaces this module. It knows kinds and contents, and no versions. (The memory of the world's own lists and dicts is
+never read here, quicker though that would be: what a wrong guess of its layout does cannot be caught. See docs/log.md.)
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from rir_gym.snapshot.heap.kinds import Chunks, InstanceKind, Kind
+from rir_gym.snapshot.heap.instances import InstanceKind
+from rir_gym.snapshot.heap.kinds import Kind
 from rir_gym.snapshot.heap.pointers import SEPARATOR, referents
+from rir_gym.snapshot.heap.sequences import Chunks
 
 __all__ = ["Node", "Table"]
 
