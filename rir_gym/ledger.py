@@ -3,7 +3,7 @@
 A rollback puts the world back, never these numbers. The ledger counts role *invocations*; what a role asked a model
 besides its first request (re-asks, sub-requests) is counted apart. This module knows no environment and no model.
 
-auxiliary = reviews + coarse + fine + patches (METHOD: "The loop", ledger rule). For full RIR without abandoned
+auxiliary = reviews + coarse + fine + patches (the ledger rule of docs/design.md). For full RIR without abandoned
 rollbacks that is reviews + 3 (rollbacks + corrections).
 """
 

@@ -122,7 +122,7 @@ def _checked(request: Request) -> Budget:
 
 
 def _player(request: Request) -> str:
-    return f"model {request.model}" if request.model else f"scripted agent, reviewer {request.reviewer}"
+    return f"model {Path(request.model).name}" if request.model else f"scripted agent, reviewer {request.reviewer}"
 
 
 def _mechanism(request: Request) -> tuple[Mechanism, dict[str, Any]]:

@@ -329,3 +329,53 @@ def test_b14_a_restored_environment_goes_on_from_where_it_was() -> None:
     assert env.node.t == 1
     assert env.step(8)[0] != env.nodes[0].step.observation
     assert env.node.t == 2
+
+
+@pytest.mark.parametrize("name", ["FrozenLake-v1", "CliffWalking-v1", "CartPole-v1"])
+def test_a17_pictures_are_left_out_and_drawn_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    env = RollbackWrapper(gym.make(name, render_mode="rgb_array"), snapshot="heap")
+    env.reset(seed=0)
+    pictures = [env.render()]
+    for action in (1, 1, 0):
+        env.step(action)
+        pictures.append(env.render())
+    for to in (2, 0):
+        env.rollback(to)
+        assert np.array_equal(env.render(), pictures[to])  # type: ignore[arg-type]
+    env.close()
+
+
+def test_b5_what_is_outside_the_wrapper_goes_on_counting() -> None:
+    inside = gym.wrappers.TimeLimit(Dice(), 5)
+    env = gym.wrappers.RecordEpisodeStatistics(RollbackWrapper(inside, step_limit=12))
+    env.reset(seed=0)
+    wrapper = env.env
+    assert isinstance(wrapper, RollbackWrapper)
+    while True:
+        *_, terminated, truncated, info = env.step(0)
+        if terminated or truncated:
+            break
+        if wrapper.node.t == 3:
+            wrapper.rollback(0)
+    assert wrapper.steps_taken == 12
+    assert info["episode"]["l"] == 12
+
+
+def test_b6_lengths_and_restore_points_agree_under_automatic_resets() -> None:
+    def make() -> gym.Env[Any, Any]:
+        return RollbackWrapper(gym.wrappers.TimeLimit(Dice(), 3))
+
+    venv = gym.vector.SyncVectorEnv([make, make])
+    venv.reset(seed=0)
+    lengths = []
+    for _ in range(12):
+        _, _, terminated, truncated, _ = venv.step(np.zeros(2, dtype=np.int64))
+        ends = terminated | truncated
+        lengths += [env.node.t for env, over in zip(venv.envs, ends, strict=True) if over]  # type: ignore[attr-defined]
+        for env in venv.envs:
+            assert isinstance(env, RollbackWrapper)
+            assert env.restorable == tuple(range(env.node.t + 1))
+    assert lengths == [3] * 6
+    venv.close()
