@@ -95,12 +95,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write rows, targets and machine there")
     parser.add_argument("--markdown", nargs="?", const=True, metavar="PATH", help="print Markdown tables")
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS), help="only these")
+    parser.add_argument("--stretch", type=int, default=_STRETCH, help="steps that a mechanism plays in a row")
     asked = parser.parse_args()
     if isinstance(asked.markdown, str):
         print(markdown(json.loads(Path(asked.markdown).read_text())))
         return
     size, left_out = int(not asked.quick), list[str]()
-    rows = [row for name in asked.worlds for row in measure(name, WORLDS[name], size, left_out)]
+    rows = [row for name in asked.worlds for row in measure(name, WORLDS[name], size, left_out, asked.stretch)]
     long = add_memory(rows, size)
     result = {
         "rows": rows,
@@ -119,7 +120,7 @@ def main() -> None:
         asked.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
-def measure(world: str, setting: Setting, size: int, left_out: list[str]) -> list[dict[str, Any]]:
+def measure(world: str, setting: Setting, size: int, left_out: list[str], stretch: int) -> list[dict[str, Any]]:
     """One row a mechanism, without its bytes; ``size`` is 0 for quick and 1 for full, ``left_out`` what is not here."""
     try:
         make = maker(setting.env_id, **setting.arguments)
@@ -134,7 +135,7 @@ def measure(world: str, setting: Setting, size: int, left_out: list[str]) -> lis
             left_out.append(str(absent))
         except (NotRestorable, AssertionError) as error:
             reasons[name] = str(error)
-    timed, wrong = time_calls(make, list(envs), setting.options, setting.rounds[size])
+    timed, wrong = time_calls(make, list(envs), setting.options, setting.rounds[size], stretch=stretch)
     reasons |= wrong
     for name in wrong:
         envs.pop(name).close()
@@ -178,11 +179,13 @@ def add_memory(rows: list[dict[str, Any]], size: int) -> dict[str, Any] | None:
 # --- the passes -----------------------------------------------------------------------------------------------------
 
 
-def time_calls(make: Make, names: list[str], options: Options, rounds: int) -> tuple[dict[str, Timed], dict[str, str]]:
+def time_calls(
+    make: Make, names: list[str], options: Options, rounds: int, *, stretch: int = _STRETCH
+) -> tuple[dict[str, Timed], dict[str, str]]:
     """The calls of each mechanism over one common tree of steps and restores; and how the wrong ones went wrong.
 
-    They take turns in stretches of 20 steps: after one of its own steps a mechanism finds the processor's caches as it
-    would alone, not as the deep copies of another left them.
+    They take turns in stretches of 20 steps (``--stretch``): after one of its own steps a mechanism finds the
+    processor's caches as it would alone, not as the deep copies of another left them.
     """
     timed = {name: Timed(mechanism(name, make)) for name in names}
     worlds = {name: World(make(), timed[name]) for name in names}
@@ -194,15 +197,15 @@ def time_calls(make: Make, names: list[str], options: Options, rounds: int) -> t
         world.reset(0, options)
         digests[name], streams[name] = {0: _digest(world)}, read()
         space = copy.deepcopy(world.env.action_space)
-    for start in range(0, rounds, _STRETCH):
+    for start in range(0, rounds, stretch):
         order = [name for name in names if name not in wrong]
-        turn = start // _STRETCH % max(len(order), 1)
+        turn = start // stretch % max(len(order), 1)
         script: list[tuple[Any, int | None]] = []  # the first to come by decides what all do in a stretch
         for name in order[turn:] + order[:turn]:
             world = worlds[name]
             write(streams[name])  # a world may draw from the global generators, as if it were alone with them
             try:
-                for round_ in range(start, min(start + _STRETCH, rounds)):
+                for round_ in range(start, min(start + stretch, rounds)):
                     if len(script) == round_ - start:
                         action = None if world.node.step.over else choose(world.node.step.info, space, rng)
                         back = action is None or round_ % every == every - 1
