@@ -223,10 +223,10 @@ def test_resample_by_replay_repeats_the_new_futures_of_its_branches() -> None:
 def test_resample_is_refused_where_a_generator_may_be_out_of_reach() -> None:
     class Opaque(Walk):
         def reset(self, **kwargs: Any) -> Any:
-            self.library = iter(range(10))  # made by the reset only, as a game engine would be
+            self.catalogue = iter(range(10))  # made by the reset only, as a game engine would be
             return super().reset(**kwargs)
 
-    with pytest.raises(NotRestorable, match=r"env\.library \(builtins\.range_iterator\) is out of reach"):
+    with pytest.raises(NotRestorable, match=r"env\.catalogue \(builtins\.range_iterator\) is out of reach"):
         RollbackWrapper.from_factory(Opaque, rng="resample")
 
 
