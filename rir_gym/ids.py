@@ -23,6 +23,11 @@ class EnvId:
         extra: the extra of this distribution that it needs, "" for none.
         agent_calls: B_agent where a run names none (ours: about 1.8 times a usual gold path).
         seed_argument: the argument that chooses the task, where the reset seed does not; "" for none.
+        policies: the module with its knowledge-limited ``Expert`` and the evidence-only roles; "" for none.
+        gold_steps: fewest and most actions of the gold paths seen with the default arguments; None unmeasured.
+        snapshot: the mechanism that "auto" chooses.
+        oracle: whether it knows what is still recoverable.
+        irreversible: whether an action can put success out of reach for good.
     """
 
     id: str
@@ -31,13 +36,38 @@ class EnvId:
     extra: str = ""
     agent_calls: int = 30
     seed_argument: str = ""
+    policies: str = ""
+    gold_steps: tuple[int, int] | None = None
+    snapshot: str = "native"
+    oracle: bool = False
+    irreversible: bool = False
 
 
 IDS = (
-    EnvId("rir_gym/Apothecary-v0", "rir_envs.apothecary:ApothecaryEnv", agent_calls=28),
-    EnvId("rir_gym/TextArena-v0", "rir_envs.textarena:TextArenaEnv", extra="textarena"),
-    EnvId("rir_gym/TextWorld-Cooking-v0", "rir_envs.textworld:cooking", extra="textworld", seed_argument="game_seed"),
-    EnvId("rir_gym/TextWorld-Simple-v0", "rir_envs.textworld:simple", extra="textworld", seed_argument="game_seed"),
+    EnvId(
+        "rir_gym/Apothecary-v0",
+        "rir_envs.apothecary:ApothecaryEnv",
+        agent_calls=28,
+        policies="rir_envs.apothecary_policies",
+        oracle=True,
+        irreversible=True,
+    ),
+    EnvId("rir_gym/TextArena-v0", "rir_envs.textarena:TextArenaEnv", extra="textarena", snapshot="heap"),
+    EnvId(
+        "rir_gym/TextWorld-Cooking-v0",
+        "rir_envs.textworld:cooking",
+        extra="textworld",
+        seed_argument="game_seed",
+        oracle=True,
+        irreversible=True,
+    ),
+    EnvId(
+        "rir_gym/TextWorld-Simple-v0",
+        "rir_envs.textworld:simple",
+        extra="textworld",
+        seed_argument="game_seed",
+        oracle=True,
+    ),
 )
 
 
