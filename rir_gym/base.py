@@ -125,7 +125,7 @@ class Oracle(Protocol):
     """Exact knowledge that an environment may offer, on demand, through its ``oracle`` attribute; None is unknown."""
 
     def distance(self) -> float | None:
-        """Fewest actions from the current state to success; ``inf`` where it is out of reach."""
+        """Fewest actions from here to success (at most these, where ``exact`` is not True); ``inf``: out of reach."""
         ...
 
     def best_action(self) -> str | None:
@@ -189,6 +189,7 @@ class View:
 
     Args:
         seed: the episode's seed; with ``agent_calls`` it fixes every draw a role makes.
+        run: a serial number of this run in this process; it fixes nothing and is not recorded.
         objective: g.
         history: h_t, steps 0..t of the current branch.
         memory: M.
@@ -216,6 +217,7 @@ class View:
     can_submit: bool = False
     memory_position: MemoryPosition = "system"
     oracle: OracleView | None = None
+    run: int = 0
 
     @property
     def t(self) -> int:

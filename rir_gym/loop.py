@@ -10,6 +10,7 @@ Source: Yu et al., "Rollback the World, Keep the Reflection", arXiv 2609.18304, 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -39,6 +40,7 @@ from rir_gym.signals import signals
 __all__ = ["run"]
 
 Outcome = Literal["continue", "refused", "abandoned", "unparsed"]
+_SERIAL = itertools.count(1)
 
 
 def run(
@@ -119,6 +121,7 @@ class _Run:
     steps: dict[int, Step] = field(default_factory=dict)
     points: dict[int, RestorePoint] = field(default_factory=dict)
     oracle: OracleLog | None = None
+    serial: int = field(default_factory=lambda: next(_SERIAL))
 
     @classmethod
     def begin(cls, env: RollbackWrapper, mechanism: Mechanism, budget: Budget, seed: int) -> _Run:
@@ -312,6 +315,7 @@ class _Run:
             can_submit=self.submits,
             memory_position=self.mechanism.memory_position,
             oracle=self.oracle.view(self.env.history) if self.oracle else None,
+            run=self.serial,
         )
 
     def episode(self) -> Episode:

@@ -29,7 +29,7 @@ def prompt(
     view: View, messages: tuple[Message, ...], *, salt: str, max_new_tokens: int = 64, temperature: float = 0.0
 ) -> Prompt:
     """A request of a role on a view. A reply ends where the model begins to write an observation itself."""
-    return Prompt(messages, draw_seed(view, salt), max_new_tokens, temperature, _STOP)
+    return Prompt(messages, draw_seed(view, salt), max_new_tokens, temperature, _STOP, view.run)
 
 
 def generate(model: Model, role: Role, kind: Kind, prompts: Sequence[Prompt]) -> list[Call]:

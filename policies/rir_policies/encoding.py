@@ -39,6 +39,12 @@ class Encoded:
         """All token ids, in order."""
         return [token for piece in self.pieces for token in piece]
 
+    @property
+    def marks(self) -> list[int]:
+        """Where the last message's content begins: the tokens before it are shared by all roles at this step."""
+        last = max((i for i, content in enumerate(self.is_content) if content), default=0)
+        return [sum(map(len, self.pieces[:last]))]
+
     def fit(self, limit: int) -> Encoded | None:
         """At most ``limit`` tokens: the longest contents lose tokens from their middle; None where that is not enough.
 

@@ -31,6 +31,8 @@ class Prompt:
         max_new_tokens: bound on the generated tokens, at least 1. ``choose`` ignores it.
         temperature: 0 is greedy.
         stop: strings that end the reply; the text is cut before the first of them.
+        episode: prompts with the same number belong to one run of one episode, 0 to none; a backend that keeps what it
+            computed may keep it apart for each.
 
     Raises:
         UsageError: a field outside of these bounds.
@@ -41,6 +43,7 @@ class Prompt:
     max_new_tokens: int = 64
     temperature: float = 0.0
     stop: tuple[str, ...] = ()
+    episode: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what no model can serve."""

@@ -16,69 +16,15 @@ pytest.importorskip("transformers")
 
 import torch
 import transformers
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tiny_models import CHATML, tiny, tiny_network, tiny_tokenizer
 
 from rir_gym.base import Message
 from rir_gym.errors import MissingDependency, ModelError, UsageError
 from rir_policies import hf
-from rir_policies.hf import HFModel, load
+from rir_policies.hf import HFModel, load, scoring
 from rir_policies.model import Model, Prompt
 
-SPECIALS = ["<s>", "<|im_start|>", "<|im_end|>"]
-CHATML = (
-    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
-)
 FAMILIES = ["llama", "qwen3", "gemma3"]
-
-
-def tiny_tokenizer(template: str | None = CHATML) -> Any:
-    """Byte level, 259 ids, no pad token."""
-    vocab = {token: i for i, token in enumerate([*SPECIALS, *sorted(pre_tokenizers.ByteLevel.alphabet())])}
-    backend = Tokenizer(models.BPE(vocab=vocab, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=backend, bos_token="<s>", eos_token="<|im_end|>", additional_special_tokens=["<|im_start|>"]
-    )
-    tokenizer.chat_template = template
-    return tokenizer
-
-
-def tiny_network(family: str = "llama", *, context: int = 256) -> Any:
-    """Two layers of random weights, large enough that the distribution is not flat."""
-    shape: dict[str, Any] = {
-        "vocab_size": 259,
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "head_dim": 16,
-        "max_position_embeddings": context,
-        "initializer_range": 0.6,
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-        "pad_token_id": None,
-    }
-    if family == "llama":
-        config = transformers.LlamaConfig(**shape)
-        kind = transformers.LlamaForCausalLM
-    elif family == "qwen3":
-        config = transformers.Qwen3Config(**shape)
-        kind = transformers.Qwen3ForCausalLM
-    else:
-        config = transformers.Gemma3TextConfig(
-            **shape, sliding_window=16, layer_types=["sliding_attention", "full_attention"], query_pre_attn_scalar=16
-        )
-        kind = transformers.Gemma3ForCausalLM
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(7)
-        return kind(config).eval()
-
-
-def tiny(family: str = "llama", *, template: str | None = CHATML, context: int = 256, **options: Any) -> HFModel:
-    return HFModel(tiny_network(family, context=context), tiny_tokenizer(template), name=f"tiny-{family}", **options)
 
 
 def user(text: str, **fields: Any) -> Prompt:
@@ -112,7 +58,7 @@ def test_greedy_equals_transformers_generate(family: str) -> None:
         assert list(ours.token_ids) == theirs[0, len(ids) :].tolist()
         assert ours.prompt_tokens == len(ids)
         assert ours.generated_tokens == len(ours.token_ids) == len(ours.log_probs)
-        assert ours.reused_tokens == ours.cut_tokens == 0
+        assert ours.cut_tokens == 0
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -186,12 +132,12 @@ class _Speller(torch.nn.Module):  # type: ignore[misc,name-defined]
         super().__init__()
         self.ids, self.start, self.value = list(ids), start, value
         self.config = transformers.LlamaConfig(vocab_size=259, max_position_embeddings=512, eos_token_id=2)
-        self.device = torch.device("cpu")
+        self.device, self.dtype = torch.device("cpu"), torch.float32
 
-    def forward(
-        self, input_ids: Any, attention_mask: Any, position_ids: Any, past_key_values: Any = None, **_: Any
-    ) -> Any:
+    def forward(self, input_ids: Any, position_ids: Any = None, past_key_values: Any = None, **_: Any) -> Any:
         logits = torch.zeros(*input_ids.shape, 259)
+        if position_ids is None:
+            position_ids = torch.arange(input_ids.shape[1]).unsqueeze(0)
         for row, positions in enumerate(position_ids.tolist()):
             for column, position in enumerate(positions):
                 at = position + 1 - self.start
@@ -281,12 +227,20 @@ def test_scores_are_those_of_a_plain_forward_pass(family: str) -> None:
 def test_scores_do_not_depend_on_how_the_options_are_grouped(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny(family)
     (whole,) = model.choose([user(TEXTS[1])], [OPTIONS])
-    monkeypatch.setattr(hf, "_ROWS", 2)
-    (by_two,) = model.choose([user(TEXTS[1])], [OPTIONS])
-    monkeypatch.setattr(hf, "_forked", lambda cache, rows: None)
-    (recomputed,) = model.choose([user(TEXTS[1])], [OPTIONS])
-    assert list(by_two.scores) == pytest.approx(list(whole.scores), abs=1e-4)
-    assert list(recomputed.scores) == pytest.approx(list(whole.scores), abs=1e-4)
+    assert model.network.packs
+    found = []
+    monkeypatch.setattr(scoring, "_NODES", 3)  # several packed rows
+    found += model.choose([user(TEXTS[1])], [OPTIONS])
+    monkeypatch.setattr(model.network, "_packs", False)  # a batch that continues copies of the prompt's cache
+    found += model.choose([user(TEXTS[1])], [OPTIONS])
+    monkeypatch.setattr(scoring, "_ROWS", 2)
+    found += model.choose([user(TEXTS[1])], [OPTIONS])
+    monkeypatch.setattr(model.network, "_family", "copied")  # one after another
+    found += model.choose([user(TEXTS[1])], [OPTIONS])
+    monkeypatch.setattr(model.network, "_family", "none")  # each with its prompt
+    found += model.choose([user(TEXTS[1])], [OPTIONS])
+    for choice in found:
+        assert list(choice.scores) == pytest.approx(list(whole.scores), abs=1e-4)
 
 
 def test_a_choice_can_be_drawn() -> None:
