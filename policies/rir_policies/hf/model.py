@@ -14,6 +14,7 @@ import torch
 
 from rir_gym.base import Message
 from rir_gym.errors import ModelError, UsageError
+from rir_policies.context import fitted
 from rir_policies.encoding import ChatEncoder, Encoded
 from rir_policies.hf.decoding import Ending, Row, decode
 from rir_policies.hf.network import Network
@@ -199,16 +200,15 @@ class HFModel:
     # --- prompts ----------------------------------------------------------------------------------------------------
 
     def _fitted(self, messages: Sequence[Message], new_tokens: int) -> Encoded:
-        encoded = self.encoder.encode(messages)
         if self.context_tokens is None:
-            return encoded
-        fitted = encoded.fit(self.context_tokens - new_tokens)
-        if fitted is None:
+            return self.encoder.encode(messages)
+        found = fitted(self.encoder.encode, messages, self.context_tokens - new_tokens)
+        if found is None:
             raise ModelError(
                 f"model={self.name!r}: {len(messages)} messages and {new_tokens} new tokens cannot be cut to "
                 f"its context of {self.context_tokens} tokens; give fewer messages or new tokens"
             )
-        return fitted
+        return found
 
     def _read(self, token_ids: Sequence[int]) -> str:
         text = self.tokenizer.decode(token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
