@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -16,6 +17,7 @@ from rir_gym.base import Message
 from rir_gym.errors import ModelError, UsageError
 from rir_policies.context import fitted
 from rir_policies.encoding import ChatEncoder, Encoded
+from rir_policies.hf.adapters import Adapters
 from rir_policies.hf.decoding import Ending, Row, decode
 from rir_policies.hf.network import Network
 from rir_policies.hf.scoring import score
@@ -131,6 +133,32 @@ class HFModel:
 
         lengths = [len(each.ids) + sum(map(len, ids)) for each, ids in zip(encoded, tails, strict=True)]
         return self._in_batches(lengths, run)
+
+    def with_adapter(self, folder: str | Path, *, name: str | None = None) -> HFModel:
+        """Another model of the same weights with a LoRA adapter on top; this one stays as it is.
+
+        Args:
+            folder: what ``peft`` saved, as safetensors.
+            name: as it stands in records; None is this name, "+" and the folder's.
+
+        Raises:
+            ModelError: no adapter there, a pickled one, or one that does not fit.
+            MissingDependency: ``peft`` is not installed (extra "lora").
+        """
+        path = Path(folder)
+        adapters = self.network.adapters or Adapters(self.model)
+        adapter = adapters.add(path)
+        self.network.adapters = adapters
+        other = HFModel(
+            self.model,
+            self.tokenizer,
+            name=name or f"{self.name}+{path.absolute().name}",
+            deterministic=self.deterministic,
+            batch_size=max(1, self.batch_size),
+            prefix_bytes=self.prefix_bytes,
+        )
+        other.network.adapters, other.network.adapter = adapters, adapter
+        return other
 
     # --- what is kept -----------------------------------------------------------------------------------------------
 

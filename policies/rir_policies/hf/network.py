@@ -18,6 +18,7 @@ import torch
 import transformers
 
 from rir_gym.errors import ModelError
+from rir_policies.hf.adapters import Adapters
 
 __all__ = ["Family", "KeysValues", "Network", "joined", "size_of", "sliced"]
 
@@ -37,6 +38,9 @@ class Network:
         model: a transformers model with a language-modelling head, in evaluation mode.
         name: for errors.
 
+    Attributes:
+        adapters, adapter: which adapter is switched on before a forward pass; see ``hf.adapters``.
+
     Raises:
         ModelError: its forward takes no cache under any known name.
     """
@@ -53,6 +57,8 @@ class Network:
         self._kinds: list[str] | None = getattr(config, "layer_types", None)
         self._window: int | None = getattr(config, "sliding_window", None)
         self._vocabulary: int = config.vocab_size
+        self.adapters: Adapters | None = None
+        self.adapter: str | None = None
         self._family: Family | None = None
         self._packs: bool | None = None
 
@@ -91,6 +97,8 @@ class Network:
         given = {key: value for key, value in given.items() if value is not None and key in self._takes}
         if cache is not None:
             given[self._cache_name] = cache
+        if self.adapters is not None:
+            self.adapters.use(self.adapter)
         out = self.model(input_ids=ids, use_cache=True, **given)
         log_probs = torch.log_softmax(out.logits[:, -keep:].float(), dim=-1)
         if bool(torch.isnan(log_probs).any()):
