@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
+from rir_gym.knowledge import Oracle, OracleView
 from rir_gym.memory import Fact, Memory, ReflectionMemory
 
 __all__ = [
@@ -120,31 +121,6 @@ class RestorePoint:
     summary: str = ""
 
 
-@runtime_checkable
-class Oracle(Protocol):
-    """Exact knowledge that an environment may offer, on demand, through its ``oracle`` attribute; None is unknown."""
-
-    def distance(self) -> float | None:
-        """Fewest actions from here to success (at most these, where ``exact`` is not True); ``inf``: out of reach."""
-        ...
-
-    def best_action(self) -> str | None:
-        """The first action of a shortest plan."""
-        ...
-
-    def plan(self) -> Sequence[str] | None:
-        """A plan from the current state to success."""
-        ...
-
-    def recoverable(self, within: int) -> bool | None:
-        """Whether success is reachable within so many actions."""
-        ...
-
-    def progress(self) -> float | None:
-        """How much of the task is done, in [0, 1]."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Signals:
     """ξ: cheap, computed signals on the current branch. See ``rir_gym.signals``."""
@@ -152,20 +128,6 @@ class Signals:
     repeated_actions: int = 0
     no_effect_steps: tuple[int, ...] = ()
     cycle_length: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class OracleView:
-    """Oracle knowledge for mechanisms that declare ``uses_oracle``; nobody else receives one.
-
-    ``distances[i]`` is the oracle's distance at step i of the branch (None unknown, ``inf`` lost).
-    """
-
-    success: bool
-    failed: bool
-    score: float
-    distances: tuple[float | None, ...]
-    source: Oracle | None = None
 
 
 @dataclass(frozen=True, slots=True)

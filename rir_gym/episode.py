@@ -32,7 +32,8 @@ class Episode:
     Args:
         nodes: every node in the order of real steps, abandoned branches included; ``nodes[i].id == i``.
         last: the node where the run stopped; its branch is the surviving one.
-        stopped: why it ended: "terminated", "truncated", "agent_calls" (budget spent), "final" (unstepped response).
+        stopped: why it ended: "terminated", "truncated", "agent_calls" (budget spent), "final" (unstepped response),
+            "quit" (a person's own end).
         final_response: the text of an unstepped final response, else None.
     """
 

@@ -10,6 +10,8 @@
     │   ├── NotRestorable           no mechanism is faithful here; names the object and its path
     │   └── ReplayMismatch          a replayed step differs from the recorded one
     ├── RecordError                 a record that cannot be read or does not fit its schema
+    ├── StoreError                  a store that is in use, of another configuration, or cannot be written
+    ├── CollectError                a collection that ended early; what was finished is kept
     └── ModelError                  a model that cannot be loaded or run
 
 Expected outcomes (an unreadable reply, a spent budget, a refused rollback *action*) are values and are not here.
@@ -21,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 __all__ = [
+    "CollectError",
     "MissingDependency",
     "ModelError",
     "NotRestorable",
@@ -30,6 +33,7 @@ __all__ = [
     "RirError",
     "RollbackRefused",
     "SnapshotError",
+    "StoreError",
     "UnknownName",
     "UsageError",
 ]
@@ -79,6 +83,14 @@ class ReplayMismatch(SnapshotError):
 
 class RecordError(RirError):
     """A record that is torn, of another schema, or not a record."""
+
+
+class StoreError(RirError):
+    """A store is in use, was made with another configuration, or cannot be written. What it holds stays as it is."""
+
+
+class CollectError(RirError):
+    """A collection ended early: an episode failed twice. Finished episodes are in the store."""
 
 
 class ModelError(RirError):

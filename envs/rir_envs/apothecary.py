@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -182,6 +182,7 @@ class ApothecaryOracle:
     """
 
     env: ApothecaryEnv
+    exact: ClassVar[bool] = True
 
     def distance(self) -> float:
         """Fewest commands to success: 0 after it, ``inf`` where it is out of reach."""

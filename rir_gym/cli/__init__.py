@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from rir_gym.cli import options
+from rir_gym.cli.data import data_app
 from rir_gym.errors import RirError
 
 __all__ = ["app", "main"]
@@ -30,7 +32,8 @@ _BadCommandLine: type[Exception] = next(
     cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException" and issubclass(cls, Exception)
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
+Json = options.Json
+app.add_typer(data_app)
 
 
 @app.command("demo")
@@ -51,37 +54,36 @@ def _demo(
 
 @app.command("run")
 def _run(
-    out: Annotated[Path, typer.Option(help="Folder for the records; must not exist unless --overwrite.")],
-    env: Annotated[str, typer.Option(help="Environment id.")] = "rir_gym/Apothecary-v0",
-    env_arg: Annotated[
-        list[str] | None, typer.Option(help="Argument of the environment, name=JSON; repeatable.")
-    ] = None,
-    mechanism: Annotated[str, typer.Option(help="react, reflection_only, rollback_only, restart or rir.")] = "rir",
-    model: Annotated[str | None, typer.Option(help="Hub name, folder or GGUF file; plays every role.")] = None,
-    agent: Annotated[str | None, typer.Option(help="'scripted': an expert that belongs to the environment.")] = None,
-    reviewer: Annotated[str, typer.Option(help="Of the scripted agent: evidence, or exact (an oracle).")] = "evidence",
-    episodes: Annotated[int, typer.Option(help="How many.")] = 1,
-    seed: Annotated[int, typer.Option(help="Seed of the first episode; the others count up.")] = 0,
-    agent_calls: Annotated[int | None, typer.Option(help="B_agent; by default the environment's.")] = None,
-    rollbacks: Annotated[int, typer.Option(help="B_rb.")] = 3,
-    review_terminal: Annotated[bool, typer.Option(help="Review once when the environment has ended.")] = True,
-    memory_position: Annotated[str, typer.Option(help="system (the paper) or tail (keeps the KV cache).")] = "system",
-    thought_tokens: Annotated[int, typer.Option(help="Tokens of thought before each action; 0 is none.")] = 0,
-    temperature: Annotated[float, typer.Option(help="Of the agent; 0 is greedy.")] = 0.0,
-    prompts: Annotated[Path | None, typer.Option(help="Folder of prompt files that replace the packaged ones.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the records that --out holds.")] = False,
+    out: options.Store,
+    env: options.Env = "rir_gym/Apothecary-v0",
+    env_arg: options.EnvArg = None,
+    mechanism: options.MechanismName = "rir",
+    model: options.Model = None,
+    agent: options.Agent = None,
+    reviewer: options.Reviewer = "evidence",
+    episodes: options.Episodes = 1,
+    seed: options.Seed = 0,
+    agent_calls: options.AgentCalls = None,
+    rollbacks: options.Rollbacks = 3,
+    review_terminal: options.ReviewTerminal = True,
+    memory_position: options.MemoryPositionName = "system",
+    thought_tokens: options.ThoughtTokens = 0,
+    temperature: options.Temperature = 0.0,
+    prompts: options.Prompts = None,
+    overwrite: options.Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Run episodes and write their records.
+    """Run episodes in this process, keep each record at once, and sum up.
 
     Example: rir-gym run --agent scripted --episodes 20 --out runs/first
     """
     from rir_gym.cli import run as command
+    from rir_gym.cli.run import parse_arguments
 
     command.main(
         command.Request(
             env=env,
-            env_args=command.parse_arguments(env_arg or []),
+            env_args=parse_arguments(env_arg or []),
             mechanism=mechanism,
             model=model,
             agent=agent,
@@ -97,7 +99,67 @@ def _run(
             prompts=prompts,
         ),
         out=out,
-        existing="overwrite" if overwrite else "refuse",
+        existing="overwrite" if overwrite else "resume",
+        as_json=as_json,
+    )
+
+
+@app.command("collect")
+def _collect(
+    out: options.Store,
+    env: options.Env = "rir_gym/Apothecary-v0",
+    env_arg: options.EnvArg = None,
+    mechanism: options.MechanismName = "rir",
+    model: options.Model = None,
+    agent: options.Agent = None,
+    reviewer: options.Reviewer = "evidence",
+    episodes: options.Episodes = 1,
+    attempts: Annotated[int, typer.Option(help="Attempts at each task, with other draws of the roles.")] = 1,
+    seed: options.Seed = 0,
+    agent_calls: options.AgentCalls = None,
+    rollbacks: options.Rollbacks = 3,
+    review_terminal: options.ReviewTerminal = True,
+    memory_position: options.MemoryPositionName = "system",
+    thought_tokens: options.ThoughtTokens = 0,
+    temperature: options.Temperature = 0.0,
+    prompts: options.Prompts = None,
+    workers: Annotated[int, typer.Option(min=0, help="Processes; the data do not depend on it. 0: this one.")] = 2,
+    lockstep: Annotated[int, typer.Option(min=1, help="Episodes a worker plays at once, for servers of models.")] = 1,
+    compression: Annotated[str, typer.Option(help="none, or zstd (extra 'data').")] = "none",
+    overwrite: options.Overwrite = False,
+    as_json: Json = False,
+) -> None:
+    """Collect episodes with several processes; interrupted or killed, the same command goes on.
+
+    Example: rir-gym collect --agent scripted --episodes 1000 --workers 2 --out data/first
+    """
+    from rir_gym.cli import collect as command
+    from rir_gym.cli.run import parse_arguments
+
+    command.main(
+        command.Request(
+            env=env,
+            env_args=parse_arguments(env_arg or []),
+            mechanism=mechanism,
+            model=model,
+            agent=agent,
+            reviewer=reviewer,
+            episodes=episodes,
+            attempts=attempts,
+            seed=seed,
+            agent_calls=agent_calls,
+            rollbacks=rollbacks,
+            review_terminal=review_terminal,
+            memory_position=memory_position,
+            thought_tokens=thought_tokens,
+            temperature=temperature,
+            prompts=prompts,
+        ),
+        out=out,
+        existing="overwrite" if overwrite else "resume",
+        workers=workers,
+        lockstep=lockstep,
+        compression=compression,
         as_json=as_json,
     )
 
@@ -114,6 +176,36 @@ def _view(
     from rir_gym.cli import view as command
 
     command.main(file, episode=episode)
+
+
+@app.command("envs")
+def _envs(as_json: Json = False) -> None:
+    """List every environment: installed or not, gold steps, snapshot mechanism, oracle, expert.
+
+    Example: rir-gym envs --json
+    """
+    from rir_gym.cli import envs as command
+
+    command.main(as_json=as_json)
+
+
+@app.command("play")
+def _play(
+    env: Annotated[str, typer.Argument(metavar="ID", help="Environment id.")],
+    env_arg: Annotated[
+        list[str] | None, typer.Option(help="Argument of the environment, name=JSON; repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Which task.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Folder for the record; must not exist.")] = None,
+) -> None:
+    """Play an environment yourself, with rollback, branches and, on demand, the oracle's hint.
+
+    Example: rir-gym play rir_gym/Apothecary-v0 --seed 3
+    """
+    from rir_gym.cli import play as command
+    from rir_gym.cli.run import parse_arguments
+
+    command.main(env, parse_arguments(env_arg or []), seed=seed, out=out)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import gymnasium as gym
 
 from rir_gym.base import Mechanism, MemoryPosition
 from rir_gym.errors import UnknownName, UsageError
-from rir_gym.ids import IDS
+from rir_gym.ids import IDS, EnvId
 from rir_gym.rollback import RollbackWrapper
 
 __all__ = ["MEMORY_POSITIONS", "default_calls", "make", "model_mechanism", "scripted_mechanism", "seeded_arguments"]
@@ -21,27 +22,33 @@ _OTHER_CALLS = 30
 
 def default_calls(env_id: str) -> int:
     """B_agent where the caller names none (ours, fixed per environment in ``rir_gym.ids``)."""
-    return next((known.agent_calls for known in IDS if known.id == env_id), _OTHER_CALLS)
+    known = _known(env_id)
+    return known.agent_calls if known is not None else _OTHER_CALLS
 
 
 def seeded_arguments(env_id: str, arguments: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """The arguments of one episode: where an id draws its task from an argument, the seed is that argument."""
-    name = next((known.seed_argument for known in IDS if known.id == env_id), "")
-    return {name: seed, **arguments} if name else dict(arguments)
+    """The arguments of one episode: where an id draws its task from an argument, the seed is that argument.
+
+    A task that is given by a file (``path``) is drawn from nothing.
+    """
+    known = _known(env_id)
+    name = known.seed_argument if known is not None else ""
+    return {name: seed, **arguments} if name and "path" not in arguments else dict(arguments)
 
 
 def make(env_id: str, arguments: Mapping[str, Any], **wrapper: Any) -> RollbackWrapper:
-    """``gym.make`` inside a ``RollbackWrapper``.
+    """``gym.make`` inside a ``RollbackWrapper``; of a ready-wrapped id, what is inside its own.
 
     Raises:
         UnknownName: Gymnasium does not know the id.
         UsageError: the environment does not take the arguments.
     """
+    known = _known(env_id)
     try:
-        env = gym.make(env_id, **arguments)
+        env = gym.make(known.id if known is not None else env_id, **arguments)
     except (gym.error.UnregisteredEnv, gym.error.Error) as error:
         if isinstance(error, gym.error.UnregisteredEnv) or env_id not in gym.registry:
-            raise UnknownName("env", env_id, [known.id for known in IDS]) from error
+            raise UnknownName("env", env_id, [each.id for each in IDS]) from error
         raise UsageError(f"env={env_id!r}: {error}") from error
     except TypeError as error:
         raise UsageError(f"env-arg={dict(arguments)!r}: {error}") from error
@@ -69,14 +76,11 @@ def scripted_mechanism(
     from rir_policies.mechanisms import MECHANISMS
     from rir_policies.scripted import ExactLocalizer, ExactReviewer, ScriptedPatch
 
-    if env_id != "rir_gym/Apothecary-v0":
-        raise UsageError(f"agent='scripted', env={env_id!r}: only rir_gym/Apothecary-v0 has an expert; give a model")
-    from rir_envs import apothecary_policies as apothecary
-
+    policies = _policies(env_id)
     roles: dict[str, dict[str, Any]] = {
-        "evidence": {"reviewer": apothecary.evidence_reviewer, "where": apothecary.evidence_localizer},
+        "evidence": {"reviewer": policies.evidence_reviewer, "where": policies.evidence_localizer},
         "exact": {
-            "reviewer": ExactReviewer(learn=apothecary.observed_facts),
+            "reviewer": ExactReviewer(learn=policies.observed_facts),
             "where": ExactLocalizer(),
             "uses_oracle": True,
         },
@@ -84,12 +88,26 @@ def scripted_mechanism(
     if reviewer not in roles:
         raise UnknownName("reviewer", reviewer, roles)
     return _mechanism(MECHANISMS, mechanism)(
-        act=apothecary.Expert(trust=trust, slip=slip),
+        act=policies.Expert(trust=trust, slip=slip),
         what=ScriptedPatch(),
         review_terminal=review_terminal,
         memory_position=memory_position,
         **roles[reviewer],
     )
+
+
+def _policies(env_id: str) -> Any:
+    """The module beside it: ``Expert``, ``evidence_reviewer``, ``evidence_localizer`` and ``observed_facts``."""
+    known = _known(env_id)
+    if known is None or not known.policies:
+        experts = ", ".join(sorted(each.id for each in IDS if each.policies))
+        raise UsageError(f"agent='scripted', env={env_id!r}: experts are those of {experts}; or give a model")
+    return importlib.import_module(known.policies)
+
+
+def _known(env_id: str) -> EnvId | None:
+    """The entry of an id of this distribution, or of its ready-wrapped variant."""
+    return next((known for known in IDS if env_id in (known.id, known.rollback_id)), None)
 
 
 def model_mechanism(

@@ -48,7 +48,11 @@ def test_a_run_writes_one_record_an_episode_and_prints_a_summary(cli, tmp_path):
     assert [record["header"]["seed"] for record in records] == [5, 6, 7]
     assert {record["header"]["mechanism"]["name"] for record in records} == {"restart"}
     assert all(record["header"]["budget"] == {"agent_calls": 30, "rollbacks": 3} for record in records)
-    assert sorted(file.name for file in (tmp_path / "run").iterdir()) == ["episodes.jsonl", "times.json"]
+    assert sorted(file.name for file in (tmp_path / "run").iterdir()) == [
+        "config.json",
+        "episodes.jsonl",
+        "times.jsonl",
+    ]
 
 
 def test_the_json_summary_is_one_line_for_machines(cli, tmp_path):
@@ -107,10 +111,10 @@ def test_the_demo_prints_tables_intervals_and_a_tree(cli):
 
 
 FAULTS = {
-    "unknown id": (("--env", "rir_gym/Nope-v0"), "env='rir_gym/Nope-v0': unknown; known are rir_gym/Apothecary-v0"),
+    "unknown id": (("--env", "rir_gym/Nope-v0"), "env='rir_gym/Nope-v0': unknown; known are rir_gym/"),
     "unknown mechanism": (("--mechanism", "nope"), "mechanism='nope': unknown; known are react"),
     "unknown reviewer": (("--reviewer", "nope"), "reviewer='nope': unknown"),
-    "no expert": (("--env", "FrozenLake-v1"), "only rir_gym/Apothecary-v0 has an expert"),
+    "no expert": (("--env", "FrozenLake-v1"), "experts are those of rir_gym/"),
     "agent calls": (("--agent-calls", "0"), "agent_calls=0: a budget is an int of at least 1"),
     "rollbacks": (("--rollbacks", "0"), "rollbacks=0: a budget"),
     "episodes": (("--episodes", "0"), "episodes=0: at least 1"),
