@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from rir_gym.rollback import RollbackWrapper
 from rir_gym.snapshot.native import register_adapter_at
 
 __all__ = ["ADAPTERS", "IDS", "EnvId", "register_ids"]
@@ -28,6 +29,7 @@ class EnvId:
         snapshot: the mechanism that "auto" chooses.
         oracle: whether it knows what is still recoverable.
         irreversible: whether an action can put success out of reach for good.
+        reusable: whether an instance may play one episode after another: tested to give what fresh instances give.
     """
 
     id: str
@@ -41,9 +43,34 @@ class EnvId:
     snapshot: str = "native"
     oracle: bool = False
     irreversible: bool = False
+    reusable: bool = False
+
+    @property
+    def rollback_id(self) -> str:
+        """The id of the ready-wrapped variant: ``rir_gym/<Name>Rollback-v0`` for ``rir_gym/<Name>-v0``."""
+        name, _, version = self.id.rpartition("-")
+        return f"{name}Rollback-{version}"
 
 
 IDS = (
+    EnvId(
+        "rir_gym/ALFWorld-v0",
+        "rir_envs.alfworld:alfworld",
+        extra="alfworld",
+        agent_calls=50,
+        seed_argument="game_seed",
+        oracle=True,
+        reusable=True,
+    ),
+    EnvId(
+        "rir_gym/ALFWorldStyle-v0",
+        "rir_envs.alfworld:alfworld_style",
+        extra="alfworld",
+        agent_calls=50,
+        seed_argument="game_seed",
+        oracle=True,
+        reusable=True,
+    ),
     EnvId(
         "rir_gym/Apothecary-v0",
         "rir_envs.apothecary:ApothecaryEnv",
@@ -51,13 +78,17 @@ IDS = (
         policies="rir_envs.apothecary_policies",
         oracle=True,
         irreversible=True,
+        reusable=True,
     ),
     EnvId("rir_gym/TextArena-v0", "rir_envs.textarena:TextArenaEnv", extra="textarena", snapshot="heap"),
     EnvId(
         "rir_gym/TextWorld-Cooking-v0",
         "rir_envs.textworld:cooking",
         extra="textworld",
+        agent_calls=9,
         seed_argument="game_seed",
+        policies="rir_envs.textworld_policies",
+        gold_steps=(4, 5),
         oracle=True,
         irreversible=True,
     ),
@@ -65,8 +96,33 @@ IDS = (
         "rir_gym/TextWorld-Simple-v0",
         "rir_envs.textworld:simple",
         extra="textworld",
+        agent_calls=22,
         seed_argument="game_seed",
+        gold_steps=(8, 12),
+        policies="rir_envs.textworld_policies",
         oracle=True,
+        irreversible=True,
+    ),
+    EnvId(
+        "rir_gym/TextWorld-CoinCollector-v0",
+        "rir_envs.textworld:coin_collector",
+        extra="textworld",
+        agent_calls=18,
+        seed_argument="game_seed",
+        policies="rir_envs.textworld_policies",
+        gold_steps=(10, 10),
+        oracle=True,
+    ),
+    EnvId(
+        "rir_gym/TextWorld-TreasureHunter-v0",
+        "rir_envs.textworld:treasure_hunter",
+        extra="textworld",
+        agent_calls=11,
+        seed_argument="game_seed",
+        policies="rir_envs.textworld_policies",
+        gold_steps=(1, 6),
+        oracle=True,
+        irreversible=True,
     ),
 )
 
@@ -76,9 +132,15 @@ ADAPTERS = {"jericho.jericho:FrotzEnv": "rir_envs.jericho_state:ADAPTER"}
 
 
 def register_ids() -> None:
-    """Register every id that Gymnasium does not know yet, and the snapshot adapters."""
+    """Register every id that Gymnasium does not know yet, its ready-wrapped variant, and the snapshot adapters.
+
+    A variant is the same environment with the same arguments inside a ``RollbackWrapper`` with its defaults.
+    """
     for type_name, place in ADAPTERS.items():
         register_adapter_at(type_name, place)
+    wrapped = (RollbackWrapper.wrapper_spec(),)
     for env_id in IDS:
-        if env_id.id not in gym.registry:
-            gym.register(env_id.id, entry_point=env_id.entry_point, kwargs=dict(env_id.kwargs))
+        for name, wrappers in ((env_id.id, ()), (env_id.rollback_id, wrapped)):
+            if name not in gym.registry:
+                kwargs = dict(env_id.kwargs)
+                gym.register(name, entry_point=env_id.entry_point, kwargs=kwargs, additional_wrappers=wrappers)

@@ -42,6 +42,7 @@ _HEADER: _Fields = MappingProxyType(
         "versions": (dict,),
     }
 )
+_HEADER_MAY: _Fields = MappingProxyType({"task": (dict,), "attempt": (int,), "config": (str,)})
 _NODE: _Fields = MappingProxyType(
     {
         "id": (int,),
@@ -100,9 +101,12 @@ def check_record(value: Any) -> dict[str, Any]:
         raise RecordError(f"a {type(value).__name__}: an episode record is an object")
     schema = value.get("schema")
     if schema != SCHEMA or isinstance(schema, bool):
-        raise RecordError(f"schema={schema!r}: this version reads schema {SCHEMA}")
+        newer = isinstance(schema, int) and not isinstance(schema, bool) and schema > SCHEMA
+        hint = "; a newer rir-gym wrote this record: upgrade to read it" if newer else ""
+        raise RecordError(f"schema={schema!r}: this version reads schema {SCHEMA}{hint}")
     _has(value, _RECORD, "record")
     _has(value["header"], _HEADER, "header")
+    _has(value["header"], {name: kinds for name, kinds in _HEADER_MAY.items() if name in value["header"]}, "header")
     _has(value["header"]["env"], _ENV, "header.env")
     _has(value["header"]["mechanism"], _MECHANISM, "header.mechanism")
     _has(value["header"]["budget"], _BUDGET, "header.budget")
@@ -124,6 +128,8 @@ def _check_tree(nodes: list[Any], last: int) -> None:
             raise RecordError(f"{name}: id={node['id']!r}, parent={parent!r}: no tree in the order of its ids")
         if node["step"] != (0 if parent is None else nodes[parent]["step"] + 1):
             raise RecordError(f"{name}.step={node['step']!r}: one more than its parent's")
+        if parent is not None and (nodes[parent]["terminated"] or nodes[parent]["truncated"]):
+            raise RecordError(f"{name}: follows nodes[{parent}], where the episode was over")
     if last not in range(len(nodes)):
         raise RecordError(f"result.last={last!r}: one of {len(nodes)} nodes")
     surviving: set[int] = set()

@@ -1,7 +1,8 @@
-"""Episode records as files: a folder that appears whole or not at all, JSON Lines out, JSON Lines in.
+"""Episode records as files: a folder that appears whole or not at all, JSON Lines out.
 
-A folder holds ``episodes*.jsonl`` (one record a line, ASCII, "\\n") and ``times*.json`` (the only place for clocks).
-Nothing read here is ever unpickled or evaluated. This module knows no episode, environment or model.
+A folder holds ``episodes*.jsonl`` (one record a line, ASCII, "\\n"; or the same as ``.jsonl.zst``) and ``times*`` (the
+only place for clocks). Here it is written as a whole; ``store`` writes one episode by episode, ``read`` reads both.
+This module knows no episode, environment or model.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
-from rir_gym.data.check import SCHEMA, check_record
-from rir_gym.errors import OutputExists, RecordError, UsageError
+from rir_gym.data.check import SCHEMA
+from rir_gym.data.lock import lock
+from rir_gym.data.read import EPISODES, read_episodes
+from rir_gym.errors import OutputExists, StoreError, UsageError
 
-__all__ = ["new_folder", "read_episodes", "write_episodes"]
+__all__ = ["OURS", "new_folder", "read_episodes", "remove_empty", "set_aside", "write_episodes"]
 
-_EPISODES = "episodes*.jsonl"
-_OURS = (_EPISODES, "times*.json")
+OURS = (*EPISODES, "times*.json", "times*.jsonl", "config.json", "torn-*")
 
 
 @contextmanager
@@ -51,15 +53,64 @@ def new_folder(path: str | Path, *, existing: Literal["refuse", "overwrite"] = "
     except OutputExists:
         raise
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
-        _remove_empty(made)
+        remove_empty(made)
         raise UsageError(f"path={str(path)!r}: cannot be written ({error})") from error
     try:
         yield work
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
-        _remove_empty(made)
+        remove_empty(made)
         raise
     _move(work, target, existing)
+
+
+@contextmanager
+def set_aside(path: str | Path) -> Iterator[None]:
+    """Move a folder of records out of the way while another is made in its place.
+
+    It is deleted when the block ends, or raises and has left a folder at ``path``; put back when the block raises and
+    has left nothing. Nothing at ``path`` is fine. A process that is killed inside the block leaves the hidden sibling
+    ``.NAME.PID.old``.
+
+    Raises:
+        OutputExists: a file, or a folder that holds something else than records. Nothing was done.
+        StoreError: another process writes to it. Nothing was done.
+        UsageError: it cannot be moved.
+    """
+    target = Path(path).resolve()
+    if not target.exists():
+        yield
+        return
+    _check_free(target, "overwrite")
+    old = _sibling(target, "old")
+    try:
+        with _unused(target):
+            target.rename(old)
+    except OSError as error:
+        raise UsageError(f"path={str(target)!r}: cannot be overwritten ({error.strerror or error})") from error
+    try:
+        yield
+    finally:
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            old.rename(target)
+
+
+@contextmanager
+def _unused(folder: Path) -> Iterator[None]:
+    """The lock of a store, where it is one."""
+    file = folder / "config.json"
+    if not file.exists():
+        yield
+        return
+    fd = os.open(file, os.O_RDWR)
+    try:
+        if not lock(fd):
+            raise StoreError(f"path={str(folder)!r}: another process is writing to it")
+        yield
+    finally:
+        os.close(fd)
 
 
 def write_episodes(
@@ -84,55 +135,6 @@ def write_episodes(
     with _created(Path(folder) / f"times{tag}.json") as put:
         put({"schema": SCHEMA, "unit": "seconds", "episodes": seconds})
     return written
-
-
-def read_episodes(path: str | Path) -> Iterator[dict[str, Any]]:
-    """The records of a file, or of every ``episodes*.jsonl`` of a folder by name, one at a time.
-
-    Values stay as they are written: ``rir_gym.jsonable.decode`` turns an action or observation back.
-
-    Raises:
-        UsageError: at once: no such file or folder, or a folder without records.
-        RecordError: while reading: a torn line, another schema, not a record; with the file and its line number.
-    """
-    place = Path(path)
-    if not place.exists():
-        raise UsageError(f"path={str(path)!r}: no such file or folder")
-    files = sorted(place.glob(_EPISODES)) if place.is_dir() else [place]
-    if not files:
-        raise UsageError(f"path={str(path)!r}: the folder has no {_EPISODES}")
-    return _read(files)
-
-
-def _read(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    for file in files:
-        number = 0
-        try:
-            with file.open("rb") as lines:
-                for number, line in enumerate(lines, 1):  # noqa: B007
-                    yield check_record(_parse(line))
-        except OSError as error:
-            raise RecordError(f"{file}: cannot be read ({error.strerror or error})") from error
-        except RecordError as error:
-            raise RecordError(f"{file}, line {number}: {error}") from error
-
-
-def _parse(line: bytes) -> Any:
-    try:
-        return json.loads(line.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
-        torn = "" if line.endswith(b"\n") else "torn line, "
-        raise RecordError(f"{torn}not strict JSON ({error})") from error
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(text: str) -> float:
-    if (number := float(text)) in (float("inf"), float("-inf")):
-        raise ValueError(f"{text}: beyond a float")
-    return number
 
 
 @contextmanager
@@ -170,7 +172,7 @@ def _check_free(target: Path, existing: str) -> None:
         raise OutputExists(f"path={str(target)!r}: is a file; a folder that does not exist yet is required")
     if existing == "refuse":
         raise OutputExists(f"path={str(target)!r}: exists already; choose another or overwrite it")
-    foreign = sorted(item.name for item in target.iterdir() if not any(fnmatch(item.name, name) for name in _OURS))
+    foreign = sorted(item.name for item in target.iterdir() if not any(fnmatch(item.name, name) for name in OURS))
     if foreign:
         raise OutputExists(f"path={str(target)!r}: holds {foreign[0]!r}; only a folder of records is overwritten")
 
@@ -199,7 +201,8 @@ def _move(work: Path, target: Path, existing: str) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _remove_empty(folders: Iterable[Path]) -> None:
+def remove_empty(folders: Iterable[Path]) -> None:
+    """Remove those of the folders that are empty, in their order."""
     for folder in folders:
         with suppress(OSError):
             folder.rmdir()

@@ -5,7 +5,8 @@
   the rollback wrapper's settings among them}; ``seed``; ``mechanism`` {``name``, ``restriction``, ``nodes``,
   ``uses_oracle``, ``review_terminal``, ``memory_position``, ``settings``}; ``agent`` and ``prompts`` as the caller
   names them; ``model`` (null without one); ``budget`` {``agent_calls``, ``rollbacks``}; ``snapshot`` (the mechanism
-  that was chosen); ``versions`` by package.
+  that was chosen); ``versions`` by package. What is collected also has ``task`` {``env``, ``arguments``, ``seed``: null
+  where an argument chooses the task}, ``attempt`` and ``config`` (a digest); see ``rir_gym.data.keys``.
 - ``objective``: g.
 - ``nodes``: the tree, ``nodes[i].id == i`` in the order of real steps: ``id``, ``parent`` (null at the root), ``step``
   (index on its branch), ``action`` (null at the root), ``observation``, ``reward``, ``terminated``, ``truncated``,
@@ -32,8 +33,9 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -63,7 +65,13 @@ _ROLES = ("act", "review", "coarse", "fine", "patch")
 
 
 def header_of(
-    env: RollbackWrapper, mechanism: Mechanism, *, agent: Any, model: str | None = None, prompts: str | None = None
+    env: RollbackWrapper,
+    mechanism: Mechanism,
+    *,
+    agent: Any,
+    model: str | None = None,
+    prompts: str | None = None,
+    packages: Iterable[str] | None = None,
 ) -> dict[str, Any]:
     """What the episodes of one environment and mechanism have in common; ``episode_record`` adds seed and budget.
 
@@ -72,6 +80,7 @@ def header_of(
         agent: a name, or plain JSON values, of whoever acts.
         model: name or path of the model; None without one.
         prompts: version or hash of the prompt texts; None without any.
+        packages: optional packages whose versions matter; None is those that this process has loaded.
     """
     spec = env.spec
     own = {"name": type(env).__name__, "kwargs": env._saved_kwargs}
@@ -99,16 +108,27 @@ def header_of(
             "model": model,
             "prompts": prompts,
             "snapshot": env.snapshot_report.chosen,
-            "versions": versions(),
+            "versions": versions(packages),
         }
     )
 
 
-def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that matter here; an optional one only where it is loaded already."""
-    named = {"rir_gym": "rir-gym", "gymnasium": "gymnasium", "numpy": "numpy"}
-    named |= {name: name for name in ("transformers", "torch", "textworld") if name in sys.modules}
-    return {"python": platform.python_version(), **{name: _version(project) for name, project in named.items()}}
+def versions(packages: Iterable[str] | None = None) -> dict[str, str]:
+    """Versions of Python and of the packages that matter here.
+
+    Args:
+        packages: optional ones to name where they are installed; None is those that this process has loaded.
+    """
+    if packages is None:
+        named: list[str] = [name for name in ("transformers", "torch", "textworld") if name in sys.modules]
+    else:
+        named = [name for name in packages if _version(name) != "unknown"]
+    always = {"rir_gym": "rir-gym", "gymnasium": "gymnasium", "numpy": "numpy"}
+    return {
+        "python": platform.python_version(),
+        **{name: _version(project) for name, project in always.items()},
+        **{name: _version(name) for name in named},
+    }
 
 
 def episode_record(episode: Episode, header: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,6 +177,7 @@ def _plain(value: dict[str, Any]) -> dict[str, Any]:
     return encoded
 
 
+@cache
 def _version(project: str) -> str:
     try:
         return metadata.version(project)
