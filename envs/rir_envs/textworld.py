@@ -1,255 +1,128 @@
-"""TextWorld games as Gymnasium environments: ``rir_gym/TextWorld-Cooking-v0`` and ``rir_gym/TextWorld-Simple-v0``.
+"""The makers of ``rir_gym/TextWorld-{Simple,CoinCollector,TreasureHunter,Cooking}-v0``.
 
-A task is (id, level, game_seed). The text is a function of the game and the actions: ``reset(seed=...)`` seeds the
-environment's unused generator and never changes the game. ``textworld`` (extra "textworld") is imported when an
-environment is made. This module knows how a game is played; ``textworld_games`` how it is made, ``textworld_state``
-how it is put back, ``textworld_oracle`` how it is won, ``textworld_text`` what is said.
+A task is (id, level, game seed), or a game file. ``textworld`` (extra "textworld") is imported when an environment is
+made. This module knows which game is asked for; ``textworld_games`` how it is made, ``textworld_files`` how a file is
+checked, ``textworld_env`` how a game is played.
 
 TextWorld: Côté et al., "TextWorld: A Learning Environment for Text-based Games", arXiv 1806.11532.
 """
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, SupportsIndex
+import os
 
-import gymnasium as gym
-
-from rir_envs.textworld_games import Game, cached, cooking_game, import_textworld, quietly, simple_game
-from rir_envs.textworld_oracle import Plan, TextWorldOracle, followed
-from rir_envs.textworld_state import Machine, SavedGame, attach
-from rir_envs.textworld_text import carried, opening, place, reply, sayable
+from rir_envs.textworld_env import REFUSED, State, TextWorldEnv
+from rir_envs.textworld_files import GameFile, game_file
+from rir_envs.textworld_games import KINDS, Game, Split, game_of
 from rir_gym.errors import UsageError
-from rir_gym.spaces import Unicode
 
-__all__ = ["REFUSED", "State", "TextWorldEnv", "cooking", "simple"]
-
-REFUSED = "That command is not part of the game."
-
-_MACHINE_SEED = 1
-
-Phase = Literal["new", "playing", "over", "closed"]
+__all__ = ["REFUSED", "State", "TextWorldEnv", "coin_collector", "cooking", "simple", "treasure_hunter"]
 
 
-def cooking(*, level: int = 2, game_seed: int = 0, render_mode: str | None = None) -> TextWorldEnv:
-    """The cooking game: find the recipe's ingredients, prepare them as it says, and eat the meal.
-
-    Burning, eating or wrongly cutting an ingredient loses the game for good.
-
-    Args:
-        level: 1 one ingredient, one room; 2 with cooking and closed containers; 3 two ingredients, 6 rooms; 4 three
-            ingredients, 9 rooms, cutting; 5 five ingredients, 12 rooms.
-        game_seed: which game of that level, 0 to 2**32 - 1.
-        render_mode: None or "ansi".
-
-    Raises:
-        UsageError: an argument out of range, or a cache folder that cannot be written.
-        MissingDependency: TextWorld is not installed.
-    """
-    return TextWorldEnv(cooking_game(level, game_seed), render_mode=render_mode)
-
-
-def simple(*, level: int = 1, game_seed: int = 0, render_mode: str | None = None) -> TextWorldEnv:
+def simple(
+    *,
+    level: int | None = None,
+    game_seed: int | None = None,
+    split: Split | None = None,
+    path: str | os.PathLike[str] | None = None,
+    render_mode: str | None = None,
+) -> TextWorldEnv:
     """The simple game: get out of the bedroom, find one food item in a house of six rooms, put it on the stove.
 
+    Eating that food item loses the game for good.
+
     Args:
-        level: 1 dense score and a detailed objective; 2 balanced and brief; 3 sparse (won or nothing) and brief.
-        game_seed: which game of that level, 0 to 2**32 - 1.
+        level: 1 (the default) dense score and a detailed objective; 2 balanced and brief; 3 sparse (won or nothing)
+            and brief.
+        game_seed: which game of that level, 0 to 2**32 - 1; by default the first of the split.
+        split: "train" allows the even game seeds only, "test" the odd ones; None allows all.
+        path: a ``.z8`` file with its ``.json`` beside it, to be played instead of a game that is made.
         render_mode: None or "ansi".
 
     Raises:
-        UsageError: an argument out of range, or a cache folder that cannot be written.
+        UsageError: an argument out of range, a file that cannot be played, or a cache folder that cannot be written.
         MissingDependency: TextWorld is not installed.
     """
-    return TextWorldEnv(simple_game(level, game_seed), render_mode=render_mode)
+    return _env("simple", level, game_seed, split, path, render_mode)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class State:
-    """What ``get_state`` returns: opaque, reusable, for this game only."""
+def coin_collector(
+    *,
+    level: int | None = None,
+    game_seed: int | None = None,
+    split: Split | None = None,
+    path: str | os.PathLike[str] | None = None,
+    render_mode: str | None = None,
+) -> TextWorldEnv:
+    """The coin collector: find the coin at the other end of a chain of rooms and take it. Nothing loses this game.
 
-    game: Game
-    saved: SavedGame
-    fields: Mapping[str, Any]
-    generator: Any
+    Args:
+        level: as in TextWorld: 1 to 100 are chains of so many rooms; 101 to 150 chains of level - 100 rooms with as
+            many dead ends; 201 to 233 chains of level - 200 rooms with twice as many. By default 110.
+        game_seed, split, path, render_mode: as for ``simple``.
 
-
-class TextWorldEnv(gym.Env[str, str]):
-    """One TextWorld game.
-
-    Observations are the game's own replies, without its banner and status line; the first one holds the objective and
-    the room. ``info`` has ``objective``, ``admissible`` (sorted; empty at the end), ``committed`` (False) and
-    ``oracle`` (success, failed, score as the share of the points). The reward is the gain in that share. An episode
-    terminates when the game is won or lost; there is no step limit here. What is no move of the game (quit, save,
-    restore, undo, several commands in one, unreadable text) gets the answer ``REFUSED`` and changes nothing.
+    Raises:
+        UsageError, MissingDependency: as for ``simple``.
     """
-
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}  # noqa: RUF012
-    # The game itself never changes; its logic fills caches on demand.
-    snapshot_static = ("textworld.generator.game:Game", "textworld.logic:GameLogic", "textworld.logic:Rule")
-
-    def __init__(self, game: Game, *, render_mode: str | None = None) -> None:
-        if render_mode not in (None, "ansi"):
-            raise UsageError(f"render_mode={render_mode!r}: None or 'ansi'")
-        self.game = game
-        self.render_mode = render_mode
-        self.observation_space = Unicode()
-        self.action_space = Unicode()
-        self.oracle = TextWorldOracle(self)
-        path = cached(game)
-        textworld = import_textworld(game.id)
-        wanted = ("admissible_commands", "description", "inventory", "won", "lost", "score", "max_score", "objective")
-        with quietly():
-            self._engine: Any = textworld.start(str(path), textworld.EnvInfos(**dict.fromkeys(wanted, True)))
-            self._engine.seed(_MACHINE_SEED)
-        # Left to the garbage collector, jericho may unload its library before TextWorld calls into it, and crash.
-        weakref.finalize(self, self._engine.close)
-        self._start: Machine | None = None
-        self._phase: Phase = "new"
-        self._now: Mapping[str, Any] = {}
-        self._observation = ""
-        self._plan: Plan | None = None
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Begin the same game again; ``seed`` and ``options`` do not change it.
-
-        Raises:
-            UsageError: the environment is closed.
-        """
-        self._require_open()
-        super().reset(seed=seed)
-        with quietly():
-            self._now = self._engine.reset()
-        attach(self._engine)
-        if self._start is None:
-            self._start = Machine.of(self._engine)
-        self._phase = "playing"
-        self._plan = None
-        self._observation = opening(str(self._now["feedback"]))
-        return self._observation, self._info()
-
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Say one command to the game.
-
-        Raises:
-            UsageError: not a string, or the game has not begun, is over or closed.
-        """
-        self._require_open()
-        if self._phase != "playing":
-            raise UsageError(
-                f"env={self.game.id!r}: step() needs a game in play, this one is {self._phase}; call reset()"
-            )
-        if not isinstance(action, str):
-            raise UsageError(f"action={action!r}: a string")
-        now = self._now
-        command = sayable(action, admissible=now["admissible_commands"], verbs=now["verbs"])
-        if command is None:
-            self._observation = REFUSED
-            return REFUSED, 0.0, False, False, self._info()
-        self._now, _, _ = self._engine.step(command)
-        gained = (int(self._now["score"]) - int(now["score"])) / max(1, int(now["max_score"]))
-        over = bool(self._now["won"] or self._now["lost"])
-        self._phase = "over" if over else "playing"
-        self._observation = reply(str(self._now["feedback"]))
-        return self._observation, gained, over, False, self._info()
-
-    def describe(self) -> str:
-        """σ: where the player is and what they carry, in what state; costs no step. The score stays out of prompts.
-
-        Raises:
-            UsageError: the game has not begun or the environment is closed.
-        """
-        self._require_begun()
-        here = place(str(self._now["description"] or ""))
-        hands = carried(str(self._now["inventory"] or ""))
-        end = "game won" if self._now["won"] else "game lost" if self._now["lost"] else ""
-        return "; ".join(part for part in (f"in {here}" if here else "", hands, end) if part)
-
-    def submit(self, text: str) -> None:
-        """None: a game has no final response."""
-        return
-
-    def get_state(self) -> State:
-        """The whole state of the game, this object's own fields and its generator included.
-
-        Raises:
-            UsageError: the game has not begun or the environment is closed.
-        """
-        start = self._require_begun()
-        generator = self._np_random
-        return State(
-            game=self.game,
-            saved=SavedGame.of(self._engine, start),
-            fields={name: getattr(self, name) for name in _FIELDS},
-            generator=None if generator is None else (generator, generator.bit_generator.state),
-        )
-
-    def set_state(self, state: State) -> None:
-        """Put back, in place, a state of this game; it stays good for any number of times, from any branch.
-
-        Raises:
-            UsageError: a state of another game, or the game has not begun or the environment is closed.
-        """
-        start = self._require_begun()
-        if not isinstance(state, State) or state.game != self.game:
-            raise UsageError(f"state={type(state).__name__!r}: a state of this very game ({self.game.name})")
-        state.saved.put_back(self._engine, start)
-        for name, value in state.fields.items():
-            setattr(self, name, value)
-        self._np_random = None
-        if state.generator is not None:
-            self._np_random, bits = state.generator
-            self._np_random.bit_generator.state = bits
-
-    def render(self) -> str | None:
-        """The last observation where ``render_mode`` is "ansi"."""
-        return self._observation if self.render_mode == "ansi" else None
-
-    def close(self) -> None:
-        """Free the interpreter; closing twice is fine."""
-        if self._phase != "closed":
-            self._phase = "closed"
-            self._engine.close()
-            self._engine = self._plan = None
-            self._now = {}
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        """No copy and no pickle: half a copy of a C interpreter crashes. ``get_state`` saves a game.
-
-        Raises:
-            TypeError: always.
-        """
-        raise TypeError(
-            f"{self.game.id} holds a C interpreter and cannot be copied or pickled: use get_state, set_state"
-        )
-
-    def _info(self) -> dict[str, Any]:
-        over = self._phase == "over"
-        return {
-            "objective": str(self._now["objective"]),
-            "admissible": [] if over else sorted(set(self._now["admissible_commands"])),
-            "committed": False,
-            "oracle": {"success": bool(self._now["won"]), "failed": bool(self._now["lost"]), "score": self._score()},
-        }
-
-    def _continuation(self) -> tuple[str, ...] | None:
-        self._plan = followed(self._engine, self._plan)
-        return self._plan.commands
-
-    def _score(self) -> float:
-        return float(self._now["score"]) / max(1, int(self._now["max_score"]))
-
-    def _require_open(self) -> None:
-        if self._phase == "closed":
-            raise UsageError(f"env={self.game.id!r}: closed; make a new one")
-
-    def _require_begun(self) -> Machine:
-        self._require_open()
-        if self._start is None or self._phase == "new":
-            raise UsageError(f"env={self.game.id!r}: call reset() first")
-        return self._start
+    return _env("coin_collector", level, game_seed, split, path, render_mode)
 
 
-_FIELDS = ("_phase", "_now", "_observation", "_plan")
+def treasure_hunter(
+    *,
+    level: int | None = None,
+    game_seed: int | None = None,
+    split: Split | None = None,
+    path: str | os.PathLike[str] | None = None,
+    render_mode: str | None = None,
+) -> TextWorldEnv:
+    """The treasure hunter: take the one thing that the objective names. Taking the other thing loses for good.
+
+    Args:
+        level: as in TextWorld: 1 to 10 five rooms, empty but for the two things; 11 to 20 ten rooms with doors and
+            containers; 21 to 30 twenty rooms, some locked (making level 30 takes a minute). By default 15.
+        game_seed, split, path, render_mode: as for ``simple``.
+
+    Raises:
+        UsageError, MissingDependency: as for ``simple``.
+    """
+    return _env("treasure_hunter", level, game_seed, split, path, render_mode)
+
+
+def cooking(
+    *,
+    level: int | None = None,
+    game_seed: int | None = None,
+    split: Split | None = None,
+    path: str | os.PathLike[str] | None = None,
+    render_mode: str | None = None,
+) -> TextWorldEnv:
+    """The cooking game: find the recipe's ingredients, prepare them as it says, and eat the meal.
+
+    Burning, eating, wrongly cooking or wrongly cutting an ingredient loses the game for good.
+
+    Args:
+        level: 1 one ingredient, one room; 2 (the default) with cooking and closed containers; 3 two ingredients, 6
+            rooms; 4 three ingredients, 9 rooms, cutting; 5 five ingredients, 12 rooms.
+        game_seed, split, path, render_mode: as for ``simple``.
+
+    Raises:
+        UsageError, MissingDependency: as for ``simple``.
+    """
+    return _env("cooking", level, game_seed, split, path, render_mode)
+
+
+def _env(
+    kind: str,
+    level: int | None,
+    game_seed: int | None,
+    split: Split | None,
+    path: str | os.PathLike[str] | None,
+    render_mode: str | None,
+) -> TextWorldEnv:
+    if path is None:
+        game: Game | GameFile = game_of(kind, level=level, game_seed=game_seed, split=split)
+    elif (level, game_seed, split) == (None, None, None):
+        game = game_file(KINDS[kind].id, path)
+    else:
+        raise UsageError(f"path={str(path)!r}: a file is a game; level, game_seed and split choose another")
+    return TextWorldEnv(game, render_mode=render_mode)

@@ -1,12 +1,11 @@
-"""Which TextWorld games there are, and a cache on disk that makes each of them once.
+"""Which TextWorld games there are: kinds, levels, game seeds and splits.
 
-A game is a function of its challenge, settings and seed alone: it is generated in a child process with a fixed hash
-seed (TextWorld iterates over sets of strings) and sorted directory listings, so the caller's generators, hash seed,
-warnings filters and working directory neither matter nor change. Files are published with ``os.replace`` and verified
-by digest at every use. This module knows how games are made and kept, and nothing of how they are played.
+A task is (id, level, game seed), which fixes the game wherever it is made. This module knows what is asked for;
+``textworld_making`` how it is made, ``textworld_files`` takes games that somebody else has made.
 
 The challenges are TextWorld's own: Côté et al., "TextWorld: A Learning Environment for Text-based Games", arXiv
-1806.11532; the cooking game is that of the First TextWorld Problems competition. The level presets are ours.
+1806.11532; the cooking game is that of the First TextWorld Problems competition. The levels of the cooking and the
+simple game are ours, those of the coin collector and the treasure hunter are TextWorld's.
 """
 
 from __future__ import annotations
@@ -14,38 +13,22 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import os
 import random
-import subprocess
-import sys
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from rir_gym.errors import MissingDependency, RirError, UsageError
+from rir_gym.errors import MissingDependency, UsageError
 
-__all__ = [
-    "COOKING_LEVELS",
-    "SIMPLE_LEVELS",
-    "Game",
-    "cached",
-    "cooking_game",
-    "import_textworld",
-    "quietly",
-    "simple_game",
-]
+__all__ = ["KINDS", "Game", "Kind", "Split", "game_of", "game_seeds", "import_textworld", "quietly"]
 
-# Not "tw-...": by that name jericho takes a game for one it scores itself, and looks around with moves of its own.
-_FILES = ("game.z8", "game.json")
-_DIGESTS = "digests.json"
-_CHILD = "import sys; from rir_envs.textworld_games import _generate; _generate(sys.argv[1], sys.argv[2])"
-_TIMEOUT_S = 600.0
+Split = Literal["train", "test"]
+
+_SEEDS = 2**32
 
 
 def _cooking(recipe: int, rooms: int, *skills: str) -> dict[str, Any]:
@@ -53,26 +36,71 @@ def _cooking(recipe: int, rooms: int, *skills: str) -> dict[str, Any]:
     return {"recipe": recipe, "take": recipe, "go": rooms, **chosen, "drop": False, "recipe_seed": 0, "split": None}
 
 
-COOKING_LEVELS: Mapping[int, Mapping[str, Any]] = {
-    1: _cooking(1, 1),
-    2: _cooking(1, 1, "open", "cook"),
-    3: _cooking(2, 6, "open", "cook"),
-    4: _cooking(3, 9, "open", "cook", "cut"),
-    5: _cooking(5, 12, "open", "cook", "cut"),
-}
-"""Ingredients of the recipe (all must be fetched), rooms, and skills that are needed beyond carrying."""
+def _numbered(*levels: range) -> dict[int, Mapping[str, Any]]:
+    # The full objective would spell out every step of the way.
+    return {level: {"level": level, "only_last_action": True} for some in levels for level in some}
 
-SIMPLE_LEVELS: Mapping[int, Mapping[str, Any]] = {
-    1: {"rewards": "dense", "goal": "detailed", "test": False},
-    2: {"rewards": "balanced", "goal": "brief", "test": False},
-    3: {"rewards": "sparse", "goal": "brief", "test": False},
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One family of games: the id it is offered under, TextWorld's challenge, its levels and the usual one."""
+
+    id: str
+    challenge: str
+    levels: Mapping[int, Mapping[str, Any]]
+    level: int
+
+
+KINDS: Mapping[str, Kind] = {
+    "cooking": Kind(
+        "rir_gym/TextWorld-Cooking-v0",
+        "tw-cooking",
+        {  # ingredients of the recipe (all must be fetched), rooms, and skills that are needed beyond carrying
+            1: _cooking(1, 1),
+            2: _cooking(1, 1, "open", "cook"),
+            3: _cooking(2, 6, "open", "cook"),
+            4: _cooking(3, 9, "open", "cook", "cut"),
+            5: _cooking(5, 12, "open", "cook", "cut"),
+        },
+        2,
+    ),
+    "simple": Kind(
+        "rir_gym/TextWorld-Simple-v0",
+        "tw-simple",
+        {  # how often the score moves, and whether the objective spells out the steps ("none" would leave no objective)
+            1: {"rewards": "dense", "goal": "detailed", "test": False},
+            2: {"rewards": "balanced", "goal": "brief", "test": False},
+            3: {"rewards": "sparse", "goal": "brief", "test": False},
+        },
+        1,
+    ),
+    "coin_collector": Kind(  # TextWorld 1.7 makes no more than 100 rooms
+        "rir_gym/TextWorld-CoinCollector-v0",
+        "tw-coin_collector",
+        _numbered(range(1, 151), range(201, 234)),
+        110,
+    ),
+    "treasure_hunter": Kind("rir_gym/TextWorld-TreasureHunter-v0", "tw-treasure_hunter", _numbered(range(1, 31)), 15),
 }
-"""How often the score moves, and whether the objective spells out the steps. ("none" would leave no objective.)"""
+
+
+def game_seeds(split: Split) -> range:
+    """The game seeds of a split, lowest first: the even ones for training, the odd ones for testing.
+
+    >>> game_seeds("train")[:3], game_seeds("test")[:3], 7 in game_seeds("test")
+    (range(0, 6, 2), range(1, 7, 2), True)
+
+    Raises:
+        UsageError: no such split.
+    """
+    if split not in ("train", "test"):
+        raise UsageError(f"split={split!r}: 'train', 'test' or None")
+    return range(0 if split == "train" else 1, _SEEDS, 2)
 
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """One game: the id it is offered under, TextWorld's challenge, a level of it, and the generator's seed."""
+    """One game to be made: the id it is offered under, TextWorld's challenge, a level of it, and the game seed."""
 
     id: str
     challenge: str
@@ -87,30 +115,36 @@ class Game:
         return f"{self.challenge}-{self.level}-{self.seed}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def cooking_game(level: int, seed: int) -> Game:
-    """The cooking game of this level and seed.
+def game_of(kind: str, *, level: int | None = None, game_seed: int | None = None, split: Split | None = None) -> Game:
+    """The game of this kind, level (None: the usual one) and game seed (None: the first of the split, or else 0).
 
     Raises:
-        UsageError: a level that does not exist or a seed out of range.
+        UsageError: a level or split that does not exist, or a game seed that is out of range or not of the split.
     """
-    return _game("rir_gym/TextWorld-Cooking-v0", "tw-cooking", COOKING_LEVELS, level, seed)
+    known = KINDS[kind]
+    level = known.level if level is None else level
+    if isinstance(level, bool) or not isinstance(level, int) or level not in known.levels:
+        raise UsageError(f"level={level!r}: levels of {known.id} are {_ranges(known.levels)}")
+    seeds = range(_SEEDS) if split is None else game_seeds(split)
+    seed = seeds[0] if game_seed is None else game_seed
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < _SEEDS:
+        raise UsageError(f"game_seed={seed!r}: an int from 0 to {_SEEDS - 1}")
+    if seed not in seeds:
+        raise UsageError(
+            f"game_seed={seed!r}: the game seeds of split={split!r} are {seeds[0]}, {seeds[1]}, {seeds[2]}…"
+        )
+    return Game(known.id, known.challenge, level, seed, known.levels[level])
 
 
-def simple_game(level: int, seed: int) -> Game:
-    """The simple game (one house, fetch a food item and put it on the stove) of this level and seed.
-
-    Raises:
-        UsageError: a level that does not exist or a seed out of range.
-    """
-    return _game("rir_gym/TextWorld-Simple-v0", "tw-simple", SIMPLE_LEVELS, level, seed)
-
-
-def _game(id: str, challenge: str, levels: Mapping[int, Mapping[str, Any]], level: int, seed: int) -> Game:
-    if isinstance(level, bool) or not isinstance(level, int) or level not in levels:
-        raise UsageError(f"level={level!r}: levels of {id} are {', '.join(map(str, levels))}")
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
-        raise UsageError(f"game_seed={seed!r}: an int from 0 to {2**32 - 1}")
-    return Game(id, challenge, level, seed, levels[level])
+def _ranges(levels: Mapping[int, Any]) -> str:
+    """Numbers in order as text; more than two in a row as "a to b"."""
+    runs: list[list[int]] = []
+    for level in sorted(levels):
+        if runs and level == runs[-1][-1] + 1:
+            runs[-1].append(level)
+        else:
+            runs.append([level])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 5 else ", ".join(map(str, run)) for run in runs)
 
 
 @contextmanager
@@ -137,97 +171,3 @@ def import_textworld(feature: str) -> Any:
             return importlib.import_module("textworld")
     except ImportError as error:
         raise MissingDependency(feature, "textworld") from error
-
-
-def cached(game: Game) -> Path:
-    """The compiled game file, with TextWorld's ``.json`` beside it; made now (2 to 5 s) where it is not in the cache.
-
-    The cache is the folder ``textworld`` in ``RIR_GYM_CACHE``, or else in the user's cache folder. Any number of
-    processes may ask for the same game at once. A file that is missing, torn or changed is made again.
-
-    Raises:
-        MissingDependency: TextWorld is not installed.
-        UsageError: the cache folder cannot be written.
-        RirError: TextWorld could not make the game.
-    """
-    version = str(import_textworld(game.id).__version__)
-    root = _cache_root()
-    folder = root / "textworld" / version / game.name
-    if not _intact(folder):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".making-", dir=folder.parent) as scratch:
-                _publish(_made(game, Path(scratch)), folder)
-        except OSError as error:
-            raise UsageError(f"RIR_GYM_CACHE={str(root)!r}: a folder that can be written ({error})") from error
-    return folder / _FILES[0]
-
-
-def _cache_root() -> Path:
-    if chosen := os.environ.get("RIR_GYM_CACHE"):
-        return Path(chosen).expanduser().absolute()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "rir_gym"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rir_gym"
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _intact(folder: Path) -> bool:
-    try:
-        digests = json.loads((folder / _DIGESTS).read_text("utf-8"))
-        return bool(digests == {name: _digest(folder / name) for name in _FILES})
-    except (OSError, ValueError):
-        return False
-
-
-def _made(game: Game, scratch: Path) -> Path:
-    """A folder inside ``scratch`` with the game's files and their digests."""
-    request = json.dumps({"challenge": game.challenge, "settings": dict(game.settings), "seed": game.seed})
-    fixed = {
-        "PYTHONHASHSEED": "0",
-        "PYTHONWARNINGS": "ignore",
-        "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path),
-    }
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _CHILD, request, str(scratch / _FILES[0])],
-            cwd=scratch,
-            env={**os.environ, **fixed},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise RirError(f"game={game.name!r}: TextWorld did not make it in {_TIMEOUT_S:.0f} s") from error
-    if done.returncode != 0 or not all((scratch / name).is_file() for name in _FILES):
-        said = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-        raise RirError(f"game={game.name!r}: TextWorld could not make it ({said[-1]})")
-    (scratch / _DIGESTS).write_text(json.dumps({name: _digest(scratch / name) for name in _FILES}), "utf-8")
-    return scratch
-
-
-def _publish(made: Path, folder: Path) -> None:
-    """File by file, digests last: a reader sees whole files only, and a mixed set does not pass for intact."""
-    for name in (*_FILES, _DIGESTS):
-        os.replace(made / name, folder / name)
-
-
-def _generate(request: str, path: str) -> None:
-    """The child process: make and compile the game of ``request`` (JSON) at ``path``."""
-    import glob
-
-    listing = glob.glob
-    glob.glob = lambda *args, **kwargs: sorted(listing(*args, **kwargs))  # TextWorld loads its rules in this order
-    textworld = importlib.import_module("textworld")
-    challenges = importlib.import_module("textworld.challenges").CHALLENGES
-    wanted = json.loads(request)
-    options = textworld.GameOptions()
-    options.seeds = wanted["seed"]
-    options.path = path
-    _, make, _ = challenges[wanted["challenge"]]
-    textworld.generator.compile_game(make(wanted["settings"], options), options)

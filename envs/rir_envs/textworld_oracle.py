@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rir_envs.textworld import TextWorldEnv
+    from rir_envs.textworld_env import TextWorldEnv
 
 __all__ = ["Plan", "TextWorldOracle", "followed"]
 
@@ -90,8 +90,13 @@ class TextWorldOracle:
         return None if now["lost"] else self.env._continuation()
 
     def recoverable(self, within: int) -> bool | None:
-        """True where the plan is no longer than ``within``, False where the game is lost, None otherwise."""
-        if self._now()["lost"]:
+        """True where the plan is no longer than ``within``, False where that is impossible for certain, None otherwise.
+
+        It is impossible where the game is lost, and where it is not won and no action is left. A plan that is longer
+        than ``within`` proves nothing, since it need not be the shortest.
+        """
+        now = self._now()
+        if now["lost"] or (within < 1 and not now["won"]) or within < 0:
             return False
         plan = self.plan()
         return True if plan is not None and len(plan) <= within else None

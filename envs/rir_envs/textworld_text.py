@@ -10,7 +10,7 @@ __all__ = ["carried", "opening", "place", "reply", "sayable"]
 _LONGEST_COMMAND = 190
 _SHORT_FORMS = frozenset({"get", "x", "l", "i", "n", "e", "s", "w", "north", "east", "south", "west"})
 _PLAIN = re.compile(r"[a-z0-9' -]+")
-_JOINING = frozenset({"then", "and"})
+_SEVERAL = frozenset({"then", "and", "all", "both", "each", "every", "everything"})
 _STATUS_LINE = re.compile(r"\s*>?\s*-= [^\n]* =-\s*-?\d+/\d+\s*\Z")
 _OFFER = re.compile(r"\s*Would you like to RESTART.*\Z", re.DOTALL)
 _PLACE = re.compile(r"-= (.*?) =-")
@@ -20,11 +20,12 @@ def sayable(action: str, *, admissible: Collection[str], verbs: Collection[str])
     """The command to tell the interpreter; None for what is no move of the game.
 
     The interpreter's own commands write files, end the game or move the world behind TextWorld's back, and control
-    characters crash it: nothing passes that is neither admissible nor one plain sentence with a verb of the game.
+    characters crash it: nothing passes that is neither admissible nor one plain sentence with a verb of the game. Nor
+    do several moves in one ("take all"): a plan counts moves.
 
     >>> sayable(" Open  the FRIDGE ", admissible=["open fridge"], verbs=["open"])
     'open the fridge'
-    >>> [sayable(text, admissible=[], verbs=["look"]) for text in ("save", "look. quit", "look and quit", "")]
+    >>> [sayable(text, admissible=[], verbs=["take"]) for text in ("save", "take egg. quit", "take all", "")]
     [None, None, None, None]
     """
     if len(action) > _LONGEST_COMMAND:
@@ -34,7 +35,7 @@ def sayable(action: str, *, admissible: Collection[str], verbs: Collection[str])
         if command == known.casefold():
             return known
     words = command.split()
-    if not words or not _PLAIN.fullmatch(command) or not _JOINING.isdisjoint(words):
+    if not words or not _PLAIN.fullmatch(command) or not _SEVERAL.isdisjoint(words):
         return None
     return command if words[0] in _SHORT_FORMS or words[0] in verbs else None
 
