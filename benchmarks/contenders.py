@@ -41,6 +41,8 @@ class Copium:
     deepcopy: Callable[[Any, dict[int, Any]], Any]
     name: str = "copium"
     sized: bool = False
+    repeats: bool = False
+    tied: bool = False
 
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> gym.Env[Any, Any]:
         """A deep copy."""
@@ -71,6 +73,8 @@ class Nothing:
 
     name: str = "nothing"
     sized: bool = True
+    repeats: bool = False
+    tied: bool = False
 
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> None:
         """None."""
@@ -108,6 +112,16 @@ class Timed:
     def sized(self) -> bool:
         """The other one's."""
         return self.inner.sized
+
+    @property
+    def repeats(self) -> bool:
+        """The other one's."""
+        return self.inner.repeats
+
+    @property
+    def tied(self) -> bool:
+        """The other one's."""
+        return self.inner.tied
 
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> Any:
         """The other one's, timed."""

@@ -84,6 +84,8 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         keyword: str = "rollback",
         _make: Callable[[], gym.Env[Any, Any]] | None = None,
     ) -> None:
+        if isinstance(env, gym.vector.VectorEnv):
+            raise UsageError(f"env={env!r}: one environment; wrap those inside a vector, each on its own")
         given = {name: value for name, value in locals().items() if name not in ("self", "env", "_make", "__class__")}
         check_choice("rng", rng, ("same", "resample"))
         check_choice("reward", reward, ("telescope", "zero"))

@@ -24,6 +24,7 @@ from rir_gym.base import Node, Step
 from rir_gym.errors import UsageError
 from rir_gym.rollback import RollbackWrapper
 from rir_gym.snapshot.auto import maker_of
+from rir_gym.snapshot.layers import layers
 from rir_gym.snapshot.process_rng import seeded, write
 from rir_gym.snapshot.streams import untouched
 from rir_gym.values import fresh, same_value
@@ -52,8 +53,10 @@ def check_restore(
     """Check on random trees that what is restored is what was, and that it goes on as if nothing had happened.
 
     Args:
-        env_or_factory: an environment, or a function that makes one. The straight runs are made on a fresh instance
-            where there is a function or a spec, else on the same one, by a reset with the same seed.
+        env_or_factory: an environment, or a function that makes one. A ``RollbackWrapper`` in its stack is used as it
+            is set (its rng mode, limits and lifetimes), and the wrappers outside of it are played through; else one is
+            put on. The straight runs are made on a fresh instance where there is a function or a spec, else on the
+            same one, by a reset with the same seed.
         restores: how many restores to try, ancestors, ends and nodes of other branches among them.
         steps: at most so many steps between two restores: admissible commands where ``info`` lists them, else samples.
         seed: everything is drawn from it; the global generators are left as they were.
@@ -68,24 +71,28 @@ def check_restore(
     check_count("steps", steps, 1)
     check_count("seed", seed, 0)
     make: _Make | None = None
-    if isinstance(env_or_factory, RollbackWrapper):
-        env = env_or_factory
-        if settings:
+    if isinstance(env_or_factory, gym.vector.VectorEnv):
+        raise UsageError(f"env_or_factory={env_or_factory!r}: one environment; of a vector, those in its envs in turn")
+    if isinstance(env_or_factory, gym.Env):
+        outer = env_or_factory
+        wrapped = [layer for layer in layers(outer) if isinstance(layer, RollbackWrapper)]
+        if wrapped and settings:
             raise UsageError(f"settings={settings!r}: the environment is wrapped already")
-    elif isinstance(env_or_factory, gym.Env):
-        env = RollbackWrapper(env_or_factory, **settings)
+        env = wrapped[0] if wrapped else RollbackWrapper(outer, **settings)
+        outer = outer if wrapped and outer.action_space == env.action_space else env
     else:
         env, make = RollbackWrapper.from_factory(env_or_factory, **settings), env_or_factory
-    make, rng = make or maker_of(env.env), np.random.default_rng(seed)
+        outer = env
+    make, rng = make or maker_of(env.env, window=False), np.random.default_rng(seed)
     counts: Counter[str] = Counter()
     while counts["restores"] < restores and counts["episodes"] < restores:
         with untouched():
             reset_seed = int(rng.integers(2**31))
             wanted = min(_RESTORES_PER_EPISODE, restores - counts["restores"])
             if env.settings["rng"] == "resample":
-                _resample(env, reset_seed, rng, counts, wanted, steps)
+                _resample(env, outer, reset_seed, rng, counts, wanted, steps)
                 continue
-            _grow(env, reset_seed, rng, counts, wanted, steps)
+            _grow(env, outer, reset_seed, rng, counts, wanted, steps)
             _compare_all(env, reset_seed, make)
             env.reset(seed=reset_seed)  # the straight runs may have been made on the same instance
     assert counts["restores"], f"{env}: no restore was possible in {restores} episodes; env.refusal(node) says why"
@@ -93,10 +100,16 @@ def check_restore(
 
 
 def _grow(
-    env: RollbackWrapper, seed: int, rng: np.random.Generator, counts: Counter[str], restores: int, steps: int
+    env: RollbackWrapper,
+    outer: gym.Env[Any, Any],
+    seed: int,
+    rng: np.random.Generator,
+    counts: Counter[str],
+    restores: int,
+    steps: int,
 ) -> None:
     """One random tree."""
-    _reset(env, seed)
+    _reset(outer, seed)
     space = copy.deepcopy(env.env.action_space)
     space.seed(seed)
     total, target = 0.0, env.node
@@ -106,9 +119,9 @@ def _grow(
             if env.node.step.over or env.steps_taken == env.settings["step_limit"]:
                 break
             action = _action(env, space, rng)
-            outer = (0, action) if isinstance(env.action_space, gym.spaces.OneOf) else action
-            observation, reward, *_ = env.step(outer)
-            _same(env, seed, env.node, replace(env.node.step, observation=observation))
+            observation, reward, *_ = outer.step(_encoded(env, action))
+            if outer is env:
+                _same(env, seed, env.node, replace(env.node.step, observation=observation))
             counts["steps"], total = counts["steps"] + 1, total + float(reward)
         kept = [node for node in env.nodes if node is not env.node and env.refusal(node) is None]
         ancestors = [node for node in env.history if node in kept]
@@ -122,7 +135,7 @@ def _grow(
         total += float(reward)
         returned = replace(target.step, observation=observation, info=info, oracle=info.get("oracle"))
         _same(env, seed, target, returned)
-    if env.settings["reward"] == "telescope":
+    if env.settings["reward"] == "telescope" and outer is env:  # a wrapper outside may change rewards
         costs = env.settings["step_cost"] * env.steps_taken + env.settings["rollback_cost"] * env.rollbacks_done
         assert math.isclose(total + costs, env.node.ret, rel_tol=1e-9, abs_tol=1e-9), (
             f"{env}, seed={seed}: rewards and costs sum to {total + costs}, the surviving return is {env.node.ret}"
@@ -130,34 +143,47 @@ def _grow(
 
 
 def _resample(
-    env: RollbackWrapper, seed: int, rng: np.random.Generator, counts: Counter[str], restores: int, steps: int
+    env: RollbackWrapper,
+    outer: gym.Env[Any, Any],
+    seed: int,
+    rng: np.random.Generator,
+    counts: Counter[str],
+    restores: int,
+    steps: int,
 ) -> None:
     """With new futures: what is restored is what was, and a future is a function of the rollback's seed."""
-    _reset(env, seed)
+    _reset(outer, seed)
     space = copy.deepcopy(env.env.action_space)
     space.seed(seed)
     counts.update(episodes=1, steps=0, restores=0, undone_ends=0, jumps=0)
     for _ in range(max(restores // 2, 1)):
-        _play(env, space, rng, int(rng.integers(1, steps + 1)))
+        _play(env, outer, space, rng, int(rng.integers(1, steps + 1)))
         kept = [node for node in env.nodes if node is not env.node and env.refusal(node) is None]
         if not kept:
             break
         target, future = kept[int(rng.integers(len(kept)))], int(rng.integers(2**31))
         made: list[list[Node]] = []
         for _ in range(2):
+            if env.refusal(target) is not None:  # a limit is spent
+                break
             counts.update(restores=1, undone_ends=int(env.node.step.over), jumps=int(target not in env.history))
             observation, _, _, _, info = env.rollback(target, seed=future)
             _same(
                 env, seed, target, replace(target.step, observation=observation, info=info, oracle=info.get("oracle"))
             )
-            made.append(_play(env, space, rng, steps, made[0] if made else None))
+            made.append(_play(env, outer, space, rng, steps, made[0] if made else None))
             counts.update(steps=len(made[-1]))
-        for first, second in zip(*made, strict=True):
+        for first, second in zip(*made, strict=False) if len(made) == 2 else ():  # a limit may cut it short
             _same(env, seed, first, second.step)
 
 
 def _play(
-    env: RollbackWrapper, space: gym.Space[Any], rng: np.random.Generator, length: int, again: list[Node] | None = None
+    env: RollbackWrapper,
+    outer: gym.Env[Any, Any],
+    space: gym.Space[Any],
+    rng: np.random.Generator,
+    length: int,
+    again: list[Node] | None = None,
 ) -> list[Node]:
     """Some steps, random ones or the actions of ``again``; the nodes that they led to."""
     nodes: list[Node] = []
@@ -165,9 +191,14 @@ def _play(
         if env.steps_taken == env.settings["step_limit"]:
             break
         action = _action(env, space, rng) if again is None else fresh(again[len(nodes)].step.action)
-        env.step((0, action) if isinstance(env.action_space, gym.spaces.OneOf) else action)
+        outer.step(_encoded(env, action))
         nodes.append(env.node)
     return nodes
+
+
+def _encoded(env: RollbackWrapper, action: Any) -> Any:
+    """A task action as one of the wrapper's own action space."""
+    return (0, action) if isinstance(env.action_space, gym.spaces.OneOf) else action
 
 
 def _action(env: RollbackWrapper, space: gym.Space[Any], rng: np.random.Generator) -> Any:
@@ -181,19 +212,37 @@ def _action(env: RollbackWrapper, space: gym.Space[Any], rng: np.random.Generato
 
 
 def _compare_all(env: RollbackWrapper, seed: int, make: _Make | None) -> None:
-    """Every node of the tree against a straight run to each of its leaves."""
+    """Every node of the tree against a straight run to each of its leaves.
+
+    One instance makes all runs; where it has been used and a run differs, that run is made again on a fresh one, since
+    some environments do not reset all of themselves.
+    """
     parents = {node.parent for node in env.nodes}
-    live = make() if make is not None else env.env
-    for leaf in [node for node in env.nodes if node not in parents]:
-        root, *rest = leaf.branch()
-        observation, info = _reset(live, seed)
-        _same(env, seed, root, Step(None, observation, info=info, oracle=info.get("oracle")))
-        for node in rest:
-            observation, reward, terminated, truncated, info = live.step(fresh(node.step.action))
-            flags = bool(terminated), bool(truncated)
-            _same(env, seed, node, Step(None, observation, float(reward), *flags, info, info.get("oracle")))
-    if make is not None:
-        live.close()
+    live, used = make() if make is not None else env.env, False
+    try:
+        for leaf in [node for node in env.nodes if node not in parents]:
+            try:
+                _compare_run(env, seed, live, leaf)
+            except AssertionError:
+                if make is None or not used:
+                    raise
+                live.close()
+                live = make()
+                _compare_run(env, seed, live, leaf)
+            used = True
+    finally:
+        if make is not None:
+            live.close()
+
+
+def _compare_run(env: RollbackWrapper, seed: int, live: gym.Env[Any, Any], leaf: Node) -> None:
+    root, *rest = leaf.branch()
+    observation, info = _reset(live, seed)
+    _same(env, seed, root, Step(None, observation, info=info, oracle=info.get("oracle")))
+    for node in rest:
+        observation, reward, terminated, truncated, info = live.step(fresh(node.step.action))
+        flags = bool(terminated), bool(truncated)
+        _same(env, seed, node, Step(None, observation, float(reward), *flags, info, info.get("oracle")))
 
 
 def _reset(env: gym.Env[Any, Any], seed: int) -> tuple[Any, dict[str, Any]]:

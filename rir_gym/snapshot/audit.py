@@ -8,25 +8,24 @@ define the environment's own classes. This module knows no mechanism.
 
 from __future__ import annotations
 
-import array
 import collections
-import functools
-import hashlib
+import gc
 import random
 import sys
 import types
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.wrappers import PassiveEnvChecker
 
 from rir_gym.snapshot.layers import layers, shared_objects
-from rir_gym.snapshot.transparency import ATOMS, CONTAINERS, STOPS, is_python_class, module_of, name_of
+from rir_gym.snapshot.named import Code
+from rir_gym.snapshot.outside import settings
+from rir_gym.snapshot.parts import OPAQUE, atom, fields_of_atom, look_into
+from rir_gym.snapshot.transparency import ATOMS, STOPS, module_of, name_of
 
-__all__ = ["difference", "fingerprint", "generators", "opaque", "path_of"]
+__all__ = ["classes", "difference", "finalizers", "fingerprint", "generators", "opaque", "path_of"]
 
 Item = tuple[str, str]
 
@@ -34,6 +33,7 @@ _GLOBAL_KINDS = (
     *(type(None), bool, int, float, str, list, dict, set, bytearray, collections.deque, np.ndarray),
     *(random.Random, np.random.Generator, np.random.RandomState),
 )
+_NOT_HELD = (*STOPS, types.FunctionType, types.CodeType)
 _LIBRARIES = (
     "gymnasium",
     "numpy",
@@ -47,15 +47,17 @@ _LIBRARIES = (
     "typing",
     "abc",
 )
-_OPAQUE = "opaque "
 
 
 def fingerprint(env: gym.Env[Any, Any], *, share: Sequence[str] = (), static: Sequence[str] = ()) -> list[Item]:
     """Every reachable value in a fixed order, as (path, value or type). Nothing is changed or called.
 
+    What the code of the environment names counts as reachable (``named``), and the settings of the process too.
     ``share`` names attributes of a layer, ``static`` classes as ``module:Class``: the walk does not go into either.
     """
-    return [(path, token) for path, token, _ in _walk(env, share, frozenset(static))]
+    code = Code([type(layer) for layer in layers(env)])
+    walked = [(path, token) for path, token, _ in _walk(env, share, frozenset(static), code)]
+    return walked + [(name, f"{type(value).__name__} {atom(value)}") for name, value in settings()]
 
 
 def difference(before: list[Item], after: list[Item]) -> str | None:
@@ -71,12 +73,44 @@ def difference(before: list[Item], after: list[Item]) -> str | None:
 
 def opaque(env: gym.Env[Any, Any], *, share: Sequence[str] = ()) -> list[Item]:
     """The objects that a Python walk cannot see into, as (path, type name)."""
-    return [(path, token[len(_OPAQUE) :]) for path, token, _ in _walk(env, share) if token.startswith(_OPAQUE)]
+    met = [(path, token) for path, token, _ in _walk(env, share) if token.startswith(OPAQUE)]
+    return [(path, token[len(OPAQUE) :].partition(" ")[0]) for path, token in met]
+
+
+def classes(env: gym.Env[Any, Any], *, share: Sequence[str] = ()) -> list[str]:
+    """The names of the classes of all objects that an environment holds, told quickly and without paths."""
+    met, found = set(shared_objects(env, share)), set[type]()
+    stack: list[Any] = [env]
+    while stack:
+        thing = stack.pop()
+        cls = type(thing)
+        if cls in ATOMS or id(thing) in met or issubclass(cls, _NOT_HELD):
+            continue
+        met.add(id(thing))
+        found.add(cls)
+        stack.extend(gc.get_referents(thing))
+    return sorted(map(name_of, found))
 
 
 def path_of(env: gym.Env[Any, Any], target: Any, *, share: Sequence[str] = ()) -> str:
     """The path from the environment to an object, as far as the walk finds it."""
-    return next((path for path, _, obj in _walk(env, share) if obj is target), "a place that the walk does not reach")
+    for path, _, obj in _walk(env, share):
+        if obj is target:
+            return path
+        if isinstance(obj, np.ndarray | memoryview):
+            held = _owner(obj)
+            if held is target or (isinstance(held, memoryview) and held.obj is target):
+                return f"{path}.base"
+    return "a place that the walk does not reach"
+
+
+def finalizers(env: gym.Env[Any, Any], *, share: Sequence[str] = ()) -> dict[int, Item]:
+    """The objects with a ``__del__`` of their own, by id: (path, type name). They act when they, or copies, die."""
+    return {id(obj): (path, type(obj).__qualname__) for path, _, obj in _walk(env, share) if _acts_at_death(type(obj))}
+
+
+def _acts_at_death(cls: type) -> bool:
+    return isinstance(getattr(cls, "__del__", None), types.FunctionType) and module_of(cls).partition(".")[0] != "io"
 
 
 def generators(env: gym.Env[Any, Any], *, share: Sequence[str] = ()) -> list[tuple[str, Any]]:
@@ -88,35 +122,45 @@ def generators(env: gym.Env[Any, Any], *, share: Sequence[str] = ()) -> list[tup
 
 
 def _walk(
-    env: gym.Env[Any, Any], share: Sequence[str], static: frozenset[str] = frozenset()
+    env: gym.Env[Any, Any], share: Sequence[str], static: frozenset[str] = frozenset(), code: Code | None = None
 ) -> Iterator[tuple[str, str, Any]]:
     """Depth first, without recursion, each object once (a second meeting yields a reference to the first)."""
     skip = set(shared_objects(env, share))
     seen: dict[int, tuple[str, Any]] = {}
     classes: dict[type, None] = {}
+    modules: list[types.ModuleType] = []
     views: dict[int, str] = {}
     stack: list[tuple[str, Any]] = [("env", env)]
     while True:
         if not stack:
-            more = list(_class_state(classes, [type(layer) for layer in layers(env)]))
+            more = dict(_class_state(classes, [type(layer) for layer in layers(env)]))
+            if code is not None:
+                more = {**dict(code.reached([*classes, *modules])), **more}
             classes.clear()
-            stack.extend(reversed([item for item in more if id(item[1]) not in seen]))
+            modules.clear()
+            stack.extend(reversed([item for item in more.items() if id(item[1]) not in seen]))
             if not stack:
                 return
         path, obj = stack.pop()
-        if id(obj) in skip or isinstance(obj, STOPS):
+        cls = type(obj)  # what ``__class__`` says may be another's
+        if issubclass(cls, type) and code is not None:
+            classes.setdefault(obj)
+        if issubclass(cls, types.ModuleType) and code is not None:
+            modules.append(obj)
+        if id(obj) in skip or issubclass(cls, STOPS):
             continue
-        if static and name_of(type(obj), joint=":") in static:
+        if static and name_of(cls, joint=":") in static:
             continue
-        if isinstance(obj, ATOMS):
-            yield path, f"{type(obj).__name__} {_atom(obj)}", obj
+        if issubclass(cls, ATOMS):
+            yield path, f"{cls.__name__} {atom(obj)}", obj
+            stack.extend(reversed(fields_of_atom(path, obj)) if cls not in ATOMS else ())
             continue
         if not isinstance(obj, tuple | frozenset):  # immutable: whether two places share one is no state
             if id(obj) in seen:
                 yield path, f"same as {seen[id(obj)][0]}", obj
                 continue
             seen[id(obj)] = (path, obj)
-        token, children = _open(path, obj)
+        token, children = look_into(path, obj)
         yield path, token, obj
         if isinstance(obj, np.ndarray) and (first := views.setdefault(id(_owner(obj)), path)) != path:
             yield path, f"shares the memory of {first}", None
@@ -128,103 +172,6 @@ def _owner(view: Any) -> Any:
     while isinstance(view, np.ndarray) and view.base is not None:
         view = view.base
     return view
-
-
-def _atom(obj: Any) -> str:
-    if isinstance(obj, str | bytes) and len(obj) > 200:
-        data = obj if isinstance(obj, bytes) else obj.encode("utf-8", "surrogatepass")
-        return f"{len(obj)} long, {hashlib.sha256(data).hexdigest()}"
-    return repr(obj)
-
-
-def _open(path: str, obj: Any) -> tuple[str, list[tuple[str, Any]]]:
-    """What stands at an object, and what it holds."""
-    kind = type(obj).__name__
-    if isinstance(obj, random.SystemRandom):  # it has no state
-        return kind, []
-    if isinstance(obj, random.Random):
-        return f"{kind} {hash(obj.getstate())}", []
-    if isinstance(obj, np.random.Generator | np.random.RandomState):
-        bits = obj.bit_generator.state if isinstance(obj, np.random.Generator) else obj.get_state(legacy=False)
-        return f"{kind} {_digest(bits)}", _spawned(path, obj)
-    if isinstance(obj, np.ndarray):
-        if obj.dtype.hasobject:
-            return f"{kind} {obj.shape}", [(f"{path}[{i}]", x) for i, x in enumerate(obj.ravel().tolist())]
-        return f"{kind} {obj.dtype} {obj.shape} {hashlib.sha256(np.ascontiguousarray(obj).tobytes()).hexdigest()}", []
-    if isinstance(obj, weakref.ref):
-        return (f"{kind} dead", []) if obj() is None else (f"{kind} alive", [(f"{path}.<target>", obj())])
-    if isinstance(obj, types.BuiltinFunctionType):  # a method of a C object holds it: ``random.Random().random``
-        owner = obj.__self__
-        return f"builtin {obj.__qualname__}", [] if owner is None else [(f"{path}.__self__", owner)]
-    if isinstance(obj, functools.partial):
-        return "partial", [(f"{path}.{name}", getattr(obj, name)) for name in ("func", "args", "keywords")]
-    if isinstance(obj, array.array):
-        return f"{kind} {obj.typecode} {hashlib.sha256(obj.tobytes()).hexdigest()}", []
-    if isinstance(obj, types.FunctionType):
-        cells = [(f"{path}.<{n}>", c) for n, c in zip(obj.__code__.co_freevars, obj.__closure__ or (), strict=True)]
-        return f"function {obj.__module__}.{obj.__qualname__}", cells
-    if isinstance(obj, types.MethodType):
-        return f"method {obj.__func__.__qualname__}", [(f"{path}.__self__", obj.__self__)]
-    if isinstance(obj, types.CellType):
-        try:
-            return "cell", [(path, obj.cell_contents)]
-        except ValueError:
-            return "empty cell", []
-    children = _contents(path, obj) + _attributes(path, obj)
-    if not _transparent(obj):
-        return f"{_OPAQUE}{module_of(type(obj))}.{kind}", children
-    size = f" {len(obj)}" if isinstance(obj, list | tuple | dict | set | frozenset | collections.deque) else ""
-    body = f" {bytes(obj)!r}" if isinstance(obj, bytearray) else ""
-    return f"{kind}{size}{body}", children
-
-
-def _contents(path: str, obj: Any) -> list[tuple[str, Any]]:
-    if isinstance(obj, dict):
-        pairs = list(obj.items())
-        keys = [(f"{path}.key{i}", key) for i, (key, _) in enumerate(pairs)]
-        return keys + [(f"{path}[{_key(key)}]", value) for key, value in pairs]
-    if isinstance(obj, BaseException):
-        return [(f"{path}.args", obj.args)]
-    if isinstance(obj, list | tuple | collections.deque):
-        return [(f"{path}[{i}]", value) for i, value in enumerate(obj)]
-    if isinstance(obj, set | frozenset):  # its order can decide what a world does next; by address it means nothing
-        plain = all(isinstance(member, ATOMS) for member in obj)
-        members = list(obj) if plain else sorted(obj, key=lambda x: (type(x).__name__, _key(x)))
-        return [(f"{path}{{{i}}}", value) for i, value in enumerate(members)]
-    return []
-
-
-def _key(key: Any) -> str:
-    plain = isinstance(key, ATOMS) or (isinstance(key, tuple) and all(isinstance(part, ATOMS) for part in key))
-    return repr(key)[:60] if plain else type(key).__name__
-
-
-def _attributes(path: str, obj: Any) -> list[tuple[str, Any]]:
-    held: dict[str, Any] = dict(getattr(obj, "__dict__", None) or {})
-    for cls in type(obj).__mro__:
-        slots = vars(cls).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            mangled = (
-                f"_{cls.__name__.lstrip('_')}{name}" if name.startswith("__") and not name.endswith("__") else name
-            )
-            if mangled not in ("__dict__", "__weakref__") and hasattr(obj, mangled):
-                held[mangled] = getattr(obj, mangled)
-    if isinstance(obj, PassiveEnvChecker):  # whether it has checked its calls once is no state of a world
-        held = {"env": obj.env}
-    return [(f"{path}.{name}", value) for name, value in held.items() if name not in ("spec", "_cached_spec")]
-
-
-def _transparent(obj: Any) -> bool:
-    """Whether all that an object holds is Python's: its class and bases are Python classes or known containers."""
-    return all(cls in CONTAINERS or is_python_class(cls) or issubclass(BaseException, cls) for cls in type(obj).__mro__)
-
-
-def _spawned(path: str, obj: Any) -> list[tuple[str, Any]]:
-    """How many children a generator's seed sequence has spawned (a deep copy forgets it in some numpy versions)."""
-    sequence = getattr(getattr(obj, "bit_generator", None), "seed_seq", None)
-    return (
-        [(f"{path}.n_children_spawned", getattr(sequence, "n_children_spawned", None))] if sequence is not None else []
-    )
 
 
 def _class_state(classes: Mapping[type, None], stack: Sequence[type]) -> Iterator[tuple[str, Any]]:
@@ -239,13 +186,3 @@ def _class_state(classes: Mapping[type, None], stack: Sequence[type]) -> Iterato
             for name, value in sorted(vars(sys.modules.get(module_of(cls), types.ModuleType("none"))).items()):
                 if not name.startswith("__") and isinstance(value, _GLOBAL_KINDS):
                     yield f"module {module_of(cls)}.{name}", value
-
-
-def _digest(state: Mapping[str, Any]) -> str:
-    return hashlib.sha256(repr({key: _plain(value) for key, value in state.items()}).encode()).hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return value.tobytes() if isinstance(value, np.ndarray) else value

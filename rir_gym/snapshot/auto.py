@@ -16,29 +16,28 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from rir_gym.base import Node
 from rir_gym.errors import NotRestorable, RirError, SnapshotError, UnknownName
-from rir_gym.snapshot.audit import difference, fingerprint, opaque
+from rir_gym.snapshot.audit import classes, opaque
 from rir_gym.snapshot.deepcopy import DeepCopy
 from rir_gym.snapshot.heap import Heap
 from rir_gym.snapshot.layers import layers
 from rir_gym.snapshot.native import Native, adapter_for
 from rir_gym.snapshot.outside import look, started
 from rir_gym.snapshot.pickled import Pickle
+from rir_gym.snapshot.probe import EPISODES, Deaths, probe, repeat_more
 from rir_gym.snapshot.protocol import Report, Snapshotter
 from rir_gym.snapshot.replay import Replay
 from rir_gym.snapshot.streams import untouched
 from rir_gym.snapshot.transparency import name_of
 from rir_gym.snapshot.world import World
-from rir_gym.values import same_value
 
 __all__ = ["LADDER", "choose", "maker_of"]
 
 Make = Callable[[], gym.Env[Any, Any]]
 
 LADDER = ("native", "heap", "pickle", "deepcopy", "replay")
-_EPISODES, _PREFIX, _ACTIONS = 2, 5, 6
-_OBJECTS_ONLY = ("heap", "pickle", "deepcopy")
+_OBJECTS_ONLY: dict[str, Deaths] = {"heap": "prevented", "pickle": "repeated", "deepcopy": "repeated"}
+_WINDOW = "human"
 _ACROSS_EPISODES = (
     *("RecordVideo", "RenderCollection", "HumanRendering", "RecordEpisodeStatistics"),
     *("NormalizeObservation", "NormalizeReward"),
@@ -64,13 +63,14 @@ def choose(
         raise UnknownName("snapshot", name, (*LADDER, "auto"))
     key = _key(env, name, share) if make is None else None
     make_fresh = make or maker_of(env)
+    make_quiet = make or maker_of(env, window=False)
     if key is not None and key in _proven:
         report = _proven[key]
         return _mechanism(report.chosen, share, make_fresh), report
     reasons: dict[str, str] = {}
     with untouched():
         for rung in LADDER if name == "auto" else (name,):
-            found = _prove(env, rung, share, make_fresh)
+            found = _prove(env, rung, share, make_quiet)
             if not isinstance(found, str):
                 report = Report(rung, reasons, found)
                 if key is not None:
@@ -81,12 +81,17 @@ def choose(
     raise NotRestorable(f"snapshot={name!r}: {type(env.unwrapped).__name__} cannot be put back faithfully. {said}")
 
 
-def maker_of(env: gym.Env[Any, Any]) -> Make | None:
-    """A function that makes the same stack from the environment's spec, where it has one that can be made again."""
+def maker_of(env: gym.Env[Any, Any], *, window: bool = True) -> Make | None:
+    """A function that makes the same stack from the environment's spec, where it has one that can be made again.
+
+    ``window=False``: what it makes opens no window, even where the environment does (``render_mode="human"``).
+    """
     try:
         spec = copy.deepcopy(env.spec)
         if spec is None or spec.entry_point is None or any(each.kwargs is None for each in spec.additional_wrappers):
             return None
+        if not window and spec.kwargs.get("render_mode") == _WINDOW:
+            spec.kwargs["render_mode"] = None
         spec.to_json()
     except Exception:  # a spec of wrappers that do not record their arguments, or arguments that are no JSON
         return None
@@ -125,14 +130,14 @@ def _mechanism(rung: str, share: Sequence[str], make: Make | None) -> Snapshotte
 
 
 def _key(env: gym.Env[Any, Any], name: str, share: Sequence[str]) -> tuple[str, ...] | None:
-    """Two environments of one spec and one stack of classes are proven once a process."""
+    """Two environments of one spec, one stack and the same classes of objects inside are proven once a process."""
     try:
         spec = env.spec.to_json() if env.spec is not None else None
     except Exception:  # see maker_of
         return None
     if spec is None:
         return None
-    return (spec, name, *share, "|", *_names(env))
+    return (spec, name, *share, "|", *_names(env), "|", *classes(env, share=share))
 
 
 def _prove(env: gym.Env[Any, Any], rung: str, share: Sequence[str], make: Make | None) -> tuple[str, ...] | str:
@@ -144,21 +149,31 @@ def _prove(env: gym.Env[Any, Any], rung: str, share: Sequence[str], make: Make |
         return "no fresh instance can be made: give a spec (gym.make) or use RollbackWrapper.from_factory"
     if rung == "replay" and (carried := [name for name in map(_class_name, layers(env)) if name in _ACROSS_EPISODES]):
         return f"{carried[0]} acts on the outside or carries statistics across episodes; put it outside this wrapper"
+    if rung == "replay" and env.get_wrapper_attr("render_mode") == _WINDOW:
+        return "a fresh instance opens a window, and closing the old one may close it: replay needs another render_mode"
     before = look()
     subject = env if make is None else _made(make)
     if isinstance(subject, str):
         return subject
+    deaths = _OBJECTS_ONLY.get(rung, "as they are")
     static = adapter.static if adapter is not None else ()
     world = World(subject, _mechanism(rung, share, make), share=share)
     try:
-        for seed in range(_EPISODES):
-            if (reason := _probe(world, seed, share, static)) is not None:
+        for seed in range(EPISODES):
+            if (reason := probe(world, seed, share, static, deaths)) is not None:
                 return reason
+        unseen = opaque(world.env, share=share)
+        if make is not None and (more := set(classes(env, share=share)) - set(classes(world.env, share=share))):
+            if rung == "replay":
+                return f"the environment holds a {min(more)}, which a fresh instance does not"
+            return _prove(env, rung, share, None)  # what was proven is not what is at hand
+        if world.repeats and unseen:
+            repeat_more(world)
         if rung == "replay" and world.streams.used:
             return "it draws from the global random or numpy.random, which a replay cannot rewind"
         if rung in _OBJECTS_ONLY and (thing := started(before, look())) is not None:
             return f"it started something outside its objects, which would not be put back: {thing}"
-        return tuple(f"{path} ({kind})" for path, kind in opaque(world.env, share=share))
+        return tuple(f"{path} ({kind})" for path, kind in unseen)
     except RirError as error:
         return f"{error}{_suspects(subject, share)}"
     except Exception as error:  # the environment's own code, on a copy that may be half of one
@@ -177,60 +192,6 @@ def _made(make: Make) -> gym.Env[Any, Any] | str:
         return make()
     except Exception as error:  # foreign constructors
         return f"a fresh instance could not be made: {type(error).__name__}: {error}"
-
-
-def _probe(world: World, seed: int, share: Sequence[str], static: Sequence[str]) -> str | None:
-    """One episode, from its start and from further on: save → A → restore → B → restore → A; why not, if so."""
-    rng = np.random.default_rng(seed)
-    world.reset(seed, None)
-    for prefix in (0, _PREFIX):
-        _walk(world, prefix, rng)
-        if world.node.step.over or (world.repeats and _committed(world.node)):
-            return None
-        here, before = world.node, fingerprint(world.env, share=share, static=static)
-        first = _walk(world, _ACTIONS, rng)
-        after = fingerprint(world.env, share=share, static=static)
-        for again in (False, True, False):
-            world.restore(here)
-            if (found := difference(before, fingerprint(world.env, share=share, static=static))) is not None:
-                return f"after a restore {found}"
-            if again and (found := _repeat(world, first)) is not None:
-                return found
-            if not again:
-                _walk(world, _ACTIONS, rng)
-            elif not world.node.step.over:  # at the end of an episode wrappers note the time
-                found = difference(after, fingerprint(world.env, share=share, static=static))
-                if found is not None:
-                    return f"after the same actions {found}"
-        world.restore(here)
-    return None
-
-
-def _walk(world: World, length: int, rng: np.random.Generator) -> list[Node]:
-    """Random actions, admissible ones where they are listed."""
-    nodes: list[Node] = []
-    space = copy.deepcopy(world.env.action_space)
-    space.seed(int(rng.integers(2**31)))
-    while len(nodes) < length and not world.node.step.over:
-        listed = world.node.step.admissible
-        action = listed[int(rng.integers(len(listed)))] if listed else space.sample()
-        nodes.append(world.step(action))
-    return nodes
-
-
-def _committed(node: Node) -> bool:
-    return any(each.step.info.get("committed") for each in node.branch())
-
-
-def _repeat(world: World, nodes: Sequence[Node]) -> str | None:
-    for node in nodes:
-        seen, step = world.step(node.step.action).step, node.step
-        for what in ("observation", "reward", "terminated", "truncated"):
-            if not same_value(getattr(step, what), getattr(seen, what)):
-                return f"step {node.t} after a restore: {what} was {getattr(step, what)!r}, is {getattr(seen, what)!r}"[
-                    :300
-                ]
-    return None
 
 
 def _suspects(env: gym.Env[Any, Any], share: Sequence[str]) -> str:

@@ -29,6 +29,8 @@ class DeepCopy:
     share: Sequence[str] = ()
     name: str = "deepcopy"
     sized: bool = False
+    repeats: bool = False
+    tied: bool = False
 
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> gym.Env[Any, Any]:
         """A deep copy; shared attributes are kept by identity."""

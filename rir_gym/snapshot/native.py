@@ -110,14 +110,20 @@ class Native:
     share: Sequence[str] = ()
     name: str = "native"
     sized: bool = False
+    repeats: bool = False
     _open: dict[int, _Token] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def tied(self) -> bool:
+        """Whether there are states that this instance will close: a copy could not know which are closed already."""
+        return bool(self._open)
 
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> _Token:
         """The state of the outermost layer that has an adapter, and the fields of the wrappers above it."""
         above, layer, adapter = self._split(env)
         memo = self._memo(env)
+        fields = tuple([_fields(wrapper, memo) for wrapper in above])
         try:
-            fields = tuple(_fields(wrapper, memo) for wrapper in above)
             token = _Token(adapter.save(layer), fields, adapter.close)
         except Exception as error:  # foreign code
             raise SnapshotError(f"native state of {type(layer).__name__}: {error!r}") from error
@@ -185,7 +191,12 @@ def _closed(state: Any, close: Callable[[Any], None] | None) -> None:
 
 
 def _fields(wrapper: Any, memo: dict[int, Any]) -> dict[str, Any]:
-    return _copied({name: value for name, value in vars(wrapper).items() if name not in _OUTSIDE}, memo)
+    kept = {name: value for name, value in vars(wrapper).items() if name not in _OUTSIDE}
+    try:
+        return _copied(kept, memo)
+    except Exception as error:  # foreign code
+        name = type(wrapper).__name__
+        raise SnapshotError(f"native: {name} has no state pair, and its fields cannot be copied: {error}") from error
 
 
 def _copied(fields: dict[str, Any], memo: dict[int, Any]) -> dict[str, Any]:

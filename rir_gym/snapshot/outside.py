@@ -1,4 +1,4 @@
-"""What an environment started outside the Python objects that it holds: threads, child processes, open files, sockets.
+"""What an environment did outside the Python objects that it holds: threads, child processes, open files, settings.
 
 None of that is put back by a mechanism that copies or rewrites objects. Read before and after an instance is made and
 played; on systems without ``/proc`` threads alone are seen. This module knows no mechanism.
@@ -6,13 +6,16 @@ played; on systems without ``/proc`` threads alone are seen. This module knows n
 
 from __future__ import annotations
 
+import decimal
 import os
+import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["Outside", "look", "started"]
+__all__ = ["Outside", "look", "settings", "started"]
 
 Outside = Counter[str]
 
@@ -38,6 +41,19 @@ def look() -> Outside:
 def started(before: Outside, after: Outside) -> str | None:
     """What is there now and was not before, in words; None for nothing."""
     return next(iter(sorted((after - before).keys())), None)
+
+
+def settings() -> Iterator[tuple[str, str | int]]:
+    """What a step can set for the whole process, by name: no mechanism puts it back."""
+    try:
+        yield "os.getcwd()", os.getcwd()
+    except OSError:  # somebody has removed it
+        yield "os.getcwd()", ""
+    yield "sys.getrecursionlimit()", sys.getrecursionlimit()
+    context = decimal.getcontext()
+    for name in ("prec", "rounding", "Emin", "Emax", "capitals", "clamp"):
+        yield f"decimal.getcontext().{name}", getattr(context, name)
+    yield from ((f"os.environ[{name!r}]", value) for name, value in sorted(os.environ.items()))
 
 
 def _entries(folder: str) -> list[Path]:

@@ -35,6 +35,8 @@ class Pickle:
     share: Sequence[str] = ()
     name: str = "pickle"
     sized: bool = True
+    repeats: bool = False
+    tied: bool = False
 
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> _Token:
         """The pickled stack; shared attributes are kept by identity."""

@@ -43,6 +43,19 @@ class Snapshotter(Protocol):
         """Whether ``size`` can tell; without it there is no byte budget (``keep_bytes``)."""
         ...
 
+    @property
+    def repeats(self) -> bool:
+        """Whether a restore resets and acts again.
+
+        What the actions do outside is then done again as well, and a reset has to be given a seed to be repeated.
+        """
+        ...
+
+    @property
+    def tied(self) -> bool:
+        """Whether a token is about the very objects that it was saved from: a copy of them cannot be put back by it."""
+        ...
+
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> Any:
         """A token for the world as it is, at ``node`` of the episode begun by ``start``. The world is not changed.
 

@@ -29,6 +29,8 @@ class Replay:
     make: Callable[[], gym.Env[Any, Any]]
     name: str = "replay"
     sized: bool = True
+    repeats: bool = True
+    tied: bool = False
 
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> tuple[Node, Start]:
         """Nothing is copied. An unseeded reset cannot be repeated."""

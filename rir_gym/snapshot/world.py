@@ -78,7 +78,7 @@ class World:
     @property
     def repeats(self) -> bool:
         """Whether a restore does the actions again, effects outside included."""
-        return self.mechanism.name == "replay"
+        return self.mechanism.repeats
 
     @property
     def entropy(self) -> tuple[int, ...]:
@@ -180,9 +180,9 @@ class World:
         self._reseeded = tuple(entropy)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copied world keeps its tree; what was saved in the objects of the original stays with the original."""
+        """A copied world keeps its tree; tokens that are tied to the objects of the original stay with the original."""
         state = self.__dict__.copy()
-        if self.mechanism.name == "heap":
+        if self.mechanism.tied:
             reason = "its checkpoint stayed with the world that this one was copied from"
             state["checkpoints"] = type(self.checkpoints)()
             state["unsaved"] = {**self.unsaved, **dict.fromkeys(self.checkpoints, reason)}

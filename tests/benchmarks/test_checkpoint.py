@@ -135,7 +135,7 @@ def test_a_quick_fidelity_run_counts_its_restores(tmp_path: Path) -> None:
 class Forgetful:
     """Puts nothing back."""
 
-    name, sized = "forgetful", False
+    name, sized, repeats, tied = "forgetful", False, False, False
 
     def save(self, *_: Any) -> int:
         return 0

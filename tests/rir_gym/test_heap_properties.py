@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from rir_gym.errors import SnapshotError
-from rir_gym.snapshot.heap import pointers, table
+from rir_gym.snapshot.heap import blocks, pointers, table
 from rir_gym.snapshot.heap.engine import Engine, Version
 
 # --- objects of every kind --------------------------------------------------------------------------------------------
@@ -446,11 +446,17 @@ def alter_instance(thing: Any, root: Any, rng: random.Random) -> None:
     rng.choice(ways)()
 
 
+OUTSIDE = -1
+"""In the place of a change that is not a function of what stands in the world."""
+
 # --- any sequence -----------------------------------------------------------------------------------------------------
 
 
 class Model:
-    """A world, its heap, and what stood at each version."""
+    """A world, its heap, and what stood at each version.
+
+    ``outside`` are objects that were in the world and may come back, held by somebody whom the heap does not see.
+    """
 
     def __init__(self, seed: int) -> None:
         self.root = world(seed)
@@ -458,15 +464,37 @@ class Model:
         self.versions: dict[int, tuple[Version, list[Any]]] = {}
         self.led: dict[tuple[int, tuple[int, ...]], list[Any]] = {}
         self.at, self.since, self.made = -1, [0], 0
+        self.outside: list[Any] = []
 
     def change(self, seed: int) -> None:
         self.since.append(seed)
         change(self.root, random.Random(seed))
 
+    def meddle(self, seed: int) -> None:
+        """Take an object out of the world and keep it, change one that is kept, or put one back."""
+        self.since.append(OUTSIDE)
+        rng, pool = random.Random(seed), self.root.pool
+        kind = rng.random()
+        if kind < 0.3 and len(pool) > 20:
+            thing = pool.pop(rng.randrange(len(pool)))
+            pool[:] = [each for each in pool if each is not thing]
+            self.root.spare = []
+            self.outside.append(thing)
+        elif kind < 0.6 and self.outside:
+            seen = Thing()
+            seen.pool, seen.spare = self.outside + pool, []  # type: ignore[attr-defined]
+            alter(rng.choice(self.outside), seen, rng)
+        elif self.outside:
+            thing = self.outside[rng.randrange(len(self.outside))]
+            if rng.random() < 0.5:
+                self.outside = [each for each in self.outside if each is not thing]
+            pool.insert(rng.randrange(len(pool)), thing if rng.random() < 0.6 else (thing, [thing]))
+
     def save(self) -> None:
         version, seen = self.engine.save(), picture(self.root)
         assert seen == picture(self.root)
-        assert self.led.setdefault((self.at, tuple(self.since)), seen) == seen, "the same changes lead elsewhere"
+        if OUTSIDE not in self.since:
+            assert self.led.setdefault((self.at, tuple(self.since)), seen) == seen, "the same changes lead elsewhere"
         self.versions[self.made] = version, seen
         self.at, self.since, self.made = self.made, [], self.made + 1
 
@@ -482,6 +510,14 @@ class Model:
         ways = [since for at, since in self.led if at == self.at and not self.since]
         for seed in ways[-1] if ways else ():
             self.change(seed)
+
+    def set_aside(self) -> None:
+        """As if everything were new, and grew: the heap sets aside what the world does not reach now."""
+        self.save()
+        for node in self.engine.table.nodes():
+            node.stays = False
+        self.engine.set_aside()
+        assert picture(self.root) == self.versions[self.at][1]
 
     def drop(self, number: int) -> None:
         version, _ = self.versions.pop(number)
@@ -515,9 +551,18 @@ class HeapMachine(RuleBasedStateMachine):
         for seed in seeds:
             self.model.change(seed)
 
+    @rule(seeds=st.lists(st.integers(0, 10**6), min_size=1, max_size=6))
+    def meddle(self, seeds: list[int]) -> None:
+        for seed in seeds:
+            self.model.meddle(seed)
+
     @rule()
     def save(self) -> None:
         self.model.save()
+
+    @rule()
+    def set_aside(self) -> None:
+        self.model.set_aside()
 
     @rule(data=st.data())
     def restore(self, data: st.DataObject) -> None:
@@ -556,7 +601,9 @@ WAYS = ("as it is", "small groups", "large groups", "referents copied")
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How the table sees what has changed: each way must see the same."""
     if request.param in ("large groups", "small groups"):
-        monkeypatch.setattr(table, "_FEW", 1 if request.param == "large groups" else 4)
+        few = 1 if request.param == "large groups" else 4
+        monkeypatch.setattr(table, "_FEW", few)
+        monkeypatch.setattr(blocks, "_FEW", few)
         monkeypatch.setattr(table, "_BLOCK", 1024 if request.param == "large groups" else 8)
     if request.param == "referents copied":
         monkeypatch.setattr(pointers, "_readable", lambda: False)
@@ -570,17 +617,19 @@ def test_a_long_life_of_changes_saves_restores_and_drops(seed: int, way: str) ->
     model.save()
     for _ in range(120):
         for _ in range(rng.randrange(6)):
-            model.change(rng.randrange(10**6))
+            (model.meddle if rng.random() < 0.25 else model.change)(rng.randrange(10**6))
         choice = rng.random()
-        if choice < 0.55:
+        if choice < 0.45:
             model.save()
-        elif choice < 0.8:
+        elif choice < 0.75:
             model.restore(rng.choice(list(model.versions)))
             if rng.random() < 0.5:
                 model.again()
                 model.save()
-        elif choice < 0.95 and len(model.versions) > 3:
+        elif choice < 0.85 and len(model.versions) > 3:
             model.drop(rng.choice(list(model.versions)))
-        elif choice > 0.97:
+        elif choice < 0.98:
+            model.set_aside()
+        else:
             model.save()
             model.engine.sweep()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import logging
 import random
 import threading
 import time
-import types
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ from rir_gym.snapshot.auto import maker_of
 from rir_gym.testing import check_restore
 
 SIMULATOR: dict[int, int] = {}
-ELSEWHERE = types.SimpleNamespace(n=0)  # nothing that a walk from an environment comes to
+ELSEWHERE: Any = logging.getLogger(__name__)  # a walk from an environment stops at it
 TALLY = 0
 
 
@@ -126,7 +126,7 @@ class OutOfSight(Base):
     """Draws on something elsewhere for a secret that no observation shows yet."""
 
     def hidden(self, action: int) -> int:
-        ELSEWHERE.n += 1
+        ELSEWHERE.n = getattr(ELSEWHERE, "n", 0) + 1
         self.secret = ELSEWHERE.n
         return 0
 

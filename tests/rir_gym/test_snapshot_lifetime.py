@@ -59,6 +59,8 @@ class Ledgered:
     bytes_each: int = 10
     name: str = "ledgered"
     sized: bool = True
+    repeats: bool = False
+    tied: bool = False
     alive: dict[int, Any] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("save", "size", "drop", "end"), 0))
 

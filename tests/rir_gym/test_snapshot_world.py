@@ -39,6 +39,8 @@ class Failing:
 
     name: str = "failing"
     sized: bool = False
+    repeats: bool = False
+    tied: bool = False
 
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> Any:
         if node.t % 2:

@@ -39,6 +39,16 @@ class Heap:
         """It can tell sizes."""
         return True
 
+    @property
+    def repeats(self) -> bool:
+        """It does not act again."""
+        return False
+
+    @property
+    def tied(self) -> bool:
+        """A version writes into the objects that it was read from."""
+        return True
+
     def save(self, env: gym.Env[Any, Any], node: Node, start: Start) -> Version:
         """What changed since the version where the world stands."""
         if self._engine is None or self._engine.root is not env:

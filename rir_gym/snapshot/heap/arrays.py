@@ -102,12 +102,15 @@ class ArrayKind:
     def same(self, live: Any, content: Any) -> bool:
         """Whether shape, memory and flag are what they were."""
         shape, held, dtype, writeable = content
-        if live.shape != shape or live.dtype is not dtype or live.flags.writeable is not writeable:
+        flags = live.flags
+        if live.shape != shape or live.dtype is not dtype or flags.writeable is not writeable:
             return False
         if type(held) is View:
             return live.base is held.base
         if type(held) is tuple:
             return all(map(is_, live.flat, held))
+        if type(held) is bytes and type(live) is np.ndarray and flags.c_contiguous:
+            return live.tobytes() == held
         memory = _memory(live)
         if type(held) is Blocks:
             return memory is not None and _equal(memory, held.current)

@@ -4,34 +4,39 @@ A save looks for the objects whose content is no longer what it was, and keeps (
 restore walks from the version where the world stands to the wanted one, over their common ancestor, and writes the
 contents that differ back into the same objects. Contents hold strong references, so identity is a sound comparison.
 
+Objects that the world no longer reaches, and only older versions do, are set aside: a save does not compare them. What
+holds always: no content of an object that is compared leads to one that is set aside. So where a save meets one, the
+world has linked it again, and where a restore leads to one, a change on the way there does; then it is looked at and
+compared again.
+
 ``Table`` is the seam for a compiled twin: it holds the objects and says which have changed. Everything else here is
 bookkeeping on contents. This module knows no environment: its root is any object.
 """
 
 from __future__ import annotations
 
-import itertools
 import random
 import weakref
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from rir_gym.errors import SnapshotError
 from rir_gym.snapshot.heap.instances import InstanceKind
-from rir_gym.snapshot.heap.kinds import BothKind, DictKind, Kind, SetKind
+from rir_gym.snapshot.heap.kinds import Kind
+from rir_gym.snapshot.heap.reach import ATOMS, walk_from
 from rir_gym.snapshot.heap.resolve import GATED, Found, Opaque, Walk, is_outside, kind_of
-from rir_gym.snapshot.heap.table import Node, Table
+from rir_gym.snapshot.heap.rewind import rewind
+from rir_gym.snapshot.heap.route import route
+from rir_gym.snapshot.heap.table import ASIDE, Node, Table
+from rir_gym.snapshot.heap.versions import NEW, Version
 from rir_gym.snapshot.transparency import name_of
 
 __all__ = ["Engine", "Stranger", "Version"]
 
-_ATOMS = frozenset({int, str, float, bool, type(None), bytes})
-_LATE = (DictKind, SetKind, BothKind)  # their keys may be hashed by fields that are written first
-_NEW: Any = None
 _SWEEP_FROM = 4096
+_ASIDE_FROM = 512
 _PROCESS_WIDE = (random._inst, np.random.mtrand._rand, np.random.mtrand._rand._bit_generator)
 """Generators that are everybody's: ``snapshot.streams`` puts the environment's view of them back."""
 
@@ -44,42 +49,6 @@ class Stranger(SnapshotError):
         self.live = live
 
 
-class Version:
-    """One saved state: what changed since its parent, as (object, old content, new content) in one flat list."""
-
-    __slots__ = ("__weakref__", "base_bytes", "children", "delta", "depth", "kept", "owner", "parent")
-
-    def __init__(self, engine: Engine, parent: Version | None, delta: list[Any]) -> None:
-        self.owner: object = engine.identity
-        self.parent = parent
-        self.delta = delta
-        self.depth: int = parent.depth + 1 if parent is not None else 0
-        self.children: weakref.WeakSet[Version] = weakref.WeakSet()
-        self.kept = True
-        self.base_bytes = 0
-        if parent is not None:
-            parent.children.add(self)
-
-    def changes(self) -> Iterator[tuple[Node, Any, Any]]:
-        """(object, old, new) of each change."""
-        parts = iter(self.delta)
-        return zip(parts, parts, parts, strict=True)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Version:
-        return _lost()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _lost, ()
-
-
-def _lost() -> Version:
-    """A copy of a version belongs to no heap: restoring it is refused."""
-    version = object.__new__(Version)
-    version.owner, version.parent, version.delta, version.depth = None, None, [], 0
-    version.children, version.kept, version.base_bytes = weakref.WeakSet(), False, 0
-    return version
-
-
 class Engine:
     """The heap under one root object. ``skip`` are objects, by id, that are neither saved nor looked into.
 
@@ -90,13 +59,17 @@ class Engine:
 
     def __init__(self, root: Any, skip: dict[int, Any], apart: dict[int, frozenset[str]] | None = None) -> None:
         self.root: object = root
-        self.identity = object()
         self.skip = {**skip, **{id(shared): shared for shared in _PROCESS_WIDE}}
-        self.table = Table()
         self.apart = apart or {}
         self.kinds: dict[type, Found] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """All versions are gone, and with them all that is known: what was closed since must not be looked at again."""
         self.at: Version | None = None
-        self.swept = 0
+        self.identity = object()
+        self.table = Table()
+        self.swept, self.looked = 0, 0
 
     def kind(self, cls: type) -> Found:
         """How objects of a class are met."""
@@ -113,50 +86,72 @@ class Engine:
             Stranger: an object that nobody can say how to save. Nothing was kept.
             SnapshotError: an object that cannot be saved as it is now.
         """
-        before = self.at
+        table, before = self.table, self.at
         if before is None:
             self.discover([self.root], [])
-            version = Version(self, None, [])
-            version.base_bytes = sum(node.kind.size(node.content, None) for node in self.table.nodes())
+            version = Version(self.identity, None, [])
+            for node in table.nodes():
+                node.stays = True
+                version.base_bytes += node.kind.size(node.content, None)
+            self.looked = table.compared
         else:
-            version = Version(self, before, self.take_in(self.table.changed()))
+            delta, back = self.take_in(table.changed())
+            version = Version(self.identity, before, delta)
+            version.back = back
         self.move(version)
-        if self.table.size > 2 * self.swept + _SWEEP_FROM:
+        if table.compared > self.looked + self.looked // 4 + _ASIDE_FROM:
+            self.set_aside()
+        if table.size > 2 * self.swept + _SWEEP_FROM:
             self.sweep()
         return version
 
     def move(self, version: Version) -> None:
         """Stand at a version; the one left may have been dropped while the world stood there."""
         before, self.at = self.at, version
-        if before is not None and before is not version:
+        if before is not None and not before.kept and before is not version:
             self.prune(before)
 
-    def take_in(self, changed: list[Node]) -> list[Any]:
-        """Read the objects that have changed, meet the new ones they hold; the flat list of changes."""
+    def take_in(self, changed: list[Node]) -> tuple[list[Any], Sequence[Node]]:
+        """Read the objects that have changed, meet the new ones they hold; the changes, and who is back."""
         delta: list[Any] = []
+        back: Sequence[Node] = ()
         fresh: list[Any] = []
         read: list[tuple[Node, Any]] = []
         for node in changed:
             content = _read(node.live, node.kind, node.content)
             read.append((node, content))
-            fresh.extend(node.kind.children(content, node.content))
-        self.discover(fresh, delta)
+            fresh += [thing for thing in node.kind.children(content, node.content) if type(thing) not in ATOMS]
+        if fresh:
+            back = self.discover(fresh, delta)
         for node, content in read:
             delta += (node, node.content, content)
             node.content = content
         self.table.accept(changed)
-        return delta
+        return delta, back
 
-    def discover(self, live: Iterable[Any], delta: list[Any]) -> None:
-        """Meet every object that is reachable from these and not known yet."""
+    def discover(self, live: Iterable[Any], delta: list[Any]) -> Sequence[Node]:
+        """Meet every object that is reachable from these and not known yet, or set aside; those that were set aside."""
         found: list[Node] = []
+        back: list[Node] = []
+        read: list[tuple[Node, Any]] = []
         known, skip = self.table.known, self.skip
         met: dict[int, Any] = {}
         stack = list(live)
         while stack:
             thing = stack.pop()
             cls = type(thing)
-            if cls in _ATOMS or id(thing) in known or id(thing) in met or id(thing) in skip:
+            if cls in ATOMS or id(thing) in met or id(thing) in skip:
+                continue
+            node = known.get(id(thing))
+            if node is not None:
+                if node.place == ASIDE:
+                    met[id(thing)] = thing
+                    content = node.content
+                    if not node.kind.same(thing, content):
+                        content = _read(thing, node.kind, content)
+                        read.append((node, content))
+                    back.append(node)
+                    stack.extend(node.kind.children(content, None))
                 continue
             kind = self.kind(cls)
             if kind is None or (issubclass(cls, GATED) and is_outside(thing)):
@@ -175,9 +170,15 @@ class Engine:
             node = Node(thing, kind, _read(thing, kind, None))
             found.append(node)
             stack.extend(node.kind.children(node.content, None))
-        self.table.add(found)
+        for node, content in read:
+            delta += (node, node.content, content)
+            node.content = content
+        for node in back:
+            node.stays = True  # somebody holds it whom the heap does not see
+        self.table.add(found + back)
         for node in found:
-            delta += (node, _NEW, node.content)
+            delta += (node, NEW, node.content)
+        return back
 
     # --- restore ------------------------------------------------------------------------------------------------------
 
@@ -190,60 +191,9 @@ class Engine:
         if version.owner is not self.identity or not version.kept or self.at is None:
             raise SnapshotError("heap: this checkpoint belongs to another world or was dropped")
         dirty = self.table.changed()
-        want = {node: node.content for node in dirty}
-        gone, born = self.path(version, want)
-        before = {node: node.kind.read(node.live, node.content) for node in (*dirty, *born)}
-        written = [node for node in want if node in before or want[node] is not node.content]
-        written.sort(key=lambda node: (node not in gone, isinstance(node.kind, _LATE)))
-        self.write(written, want, before)
-        self.table.discard(gone)
-        self.table.settle([node for node in written if node not in gone and node not in born])
-        self.table.add(list(born))
+        way = route(self.table, self.kind, self.at, version, {node: node.content for node in dirty})
+        rewind(self.table, way, dirty)
         self.move(version)
-
-    def path(self, version: Version, want: dict[Node, Any]) -> tuple[dict[Node, None], dict[Node, None]]:
-        """What the objects hold at a version, into ``want``; which are not known there, and which only there.
-
-        One that is not known there is given what it held when it was met: it may be reached again by another way.
-        """
-        assert self.at is not None
-        here, there, down = self.at, version, []
-        gone: dict[Node, None] = {}
-        born: dict[Node, None] = {}
-        while here is not there:
-            if here.depth >= there.depth:
-                for node, old, _ in here.changes():
-                    if old is not _NEW:
-                        want[node] = old
-                    else:
-                        gone[node] = None
-                assert here.parent is not None
-                here = here.parent
-            else:
-                down.append(there)
-                assert there.parent is not None
-                there = there.parent
-        for step in reversed(down):
-            for node, old, new in step.changes():
-                want[node] = new
-                if old is _NEW:
-                    born[node] = None
-        return gone, born
-
-    def write(self, nodes: list[Node], want: dict[Node, Any], before: dict[Node, Any]) -> None:
-        """Write contents into objects, all or none."""
-        done: list[Node] = []
-        try:
-            for node in nodes:
-                done.append(node)
-                node.kind.write(node.live, want[node])
-        except Exception as error:
-            for node in done:
-                with suppress(Exception):  # what cannot be written at all was not changed; the others go back
-                    node.kind.write(node.live, before.get(node, node.content))
-            raise SnapshotError(f"heap: a {type(done[-1].live).__name__} could not be written: {error}") from error
-        for node in nodes:
-            node.content = want[node]
 
     # --- lifetimes ----------------------------------------------------------------------------------------------------
 
@@ -255,28 +205,10 @@ class Engine:
 
     def prune(self, version: Version) -> None:
         """Take a dropped version out of the tree where it has at most one child (its parent may then follow)."""
-        parent = version.parent
-        if version.kept or version is self.at or len(version.children) > 1:
-            return
-        if not version.children:
-            if parent is not None:
-                parent.children.discard(version)
-                version.parent, version.delta = None, []
-                self.prune(parent)
-            return
-        (child,) = version.children
-        child.parent = parent
-        child.delta = _composed(version, child) if parent is not None else []
-        if parent is not None:
-            parent.children.discard(version)
-            parent.children.add(child)
-        else:
-            child.base_bytes = version.base_bytes
-        version.parent, version.children, version.delta = None, weakref.WeakSet(), []
-
-    def forget(self) -> None:
-        """All versions are gone, and with them all that is known: what was closed since must not be looked at again."""
-        self.at, self.identity, self.table, self.swept = None, object(), Table(), 0
+        at: Version | None = version
+        while at is not None and not at.kept and at is not self.at and len(children := at.children()) < 2:
+            parent = at.leave()
+            at = None if children else parent
 
     def size(self, version: Version) -> int:
         """Bytes that a version takes beyond the kept one before it (dropped ones that still join branches count in)."""
@@ -287,33 +219,49 @@ class Engine:
                 return total
             at = at.parent
 
+    def set_aside(self) -> None:
+        """Compare no longer what the world does not reach where it stands: at a version that was just saved."""
+        assert self.at is not None
+        known = self.table.known
+        reached: set[Node] = set()
+
+        def held(thing: Any) -> Iterable[Any] | None:
+            node = known.get(id(thing))
+            if node is not None:
+                reached.add(node)
+                return node.kind.children(node.content, None)
+            return (thing(),) if type(thing) is weakref.ref else None  # the world may come back to it by that
+
+        walk_from([self.root], self.kind, held)
+        self.at.aside = [node for node in self.table.watched() if not node.stays and node not in reached]
+        self.table.set_aside(self.at.aside)
+        self.looked = self.table.compared
+
     def sweep(self) -> None:
         """Forget the objects that no version reaches any more."""
         contents: dict[Node, list[Any]] = {node: [node.content] for node in self.table.nodes()}
         versions = list(self.versions())
         for version in versions:
             for node, old, new in version.changes():
-                contents.setdefault(node, []).extend([each for each in (old, new) if each is not _NEW])
+                contents.setdefault(node, []).extend([each for each in (old, new) if each is not NEW])
         known: dict[int, list[Node]] = {}  # an object that was met on two branches has two nodes
         for node in contents:
             known.setdefault(id(node.live), []).append(node)
         reached: set[Node] = set()
-        met: set[int] = set()
-        stack: list[Any] = [self.root]
-        while stack:
-            thing = stack.pop()
-            if type(thing) in _ATOMS or id(thing) in met:
-                continue
-            met.add(id(thing))
-            for node in known.get(id(thing), ()):
-                reached.add(node)
-                for content in contents[node]:
-                    stack.extend(node.kind.children(content, None))
-            if id(thing) not in known and isinstance(walk := self.kind(type(thing)), Walk):
-                stack.extend(walk.children(thing))
+
+        def held(thing: Any) -> Iterable[Any] | None:
+            nodes = known.get(id(thing))
+            if nodes is None:
+                return None
+            reached.update(nodes)
+            return [each for n in nodes for content in contents[n] for each in n.kind.children(content, None)]
+
+        walk_from([self.root], self.kind, held)
         self.table.retain(reached)
         for version in versions:
             version.delta = [part for change in version.changes() if change[0] in reached for part in change]
+            version.aside = [node for node in version.aside if node in reached]
+            version.back = [node for node in version.back if node in reached]
         self.swept = self.table.size
 
     def versions(self) -> Iterator[Version]:
@@ -325,7 +273,7 @@ class Engine:
         while stack:
             version = stack.pop()
             yield version
-            stack.extend(version.children)
+            stack.extend(version.children())
 
 
 def _read(live: Any, kind: Kind, last: Any) -> Any:
@@ -333,13 +281,3 @@ def _read(live: Any, kind: Kind, last: Any) -> Any:
         return kind.read(live, last)
     except SnapshotError as error:
         raise Stranger(live, str(error)) from error
-
-
-def _composed(first: Version, second: Version) -> list[Any]:
-    """The changes of two versions in a row as those of one."""
-    old: dict[Node, Any] = {}
-    new: dict[Node, Any] = {}
-    for node, before, after in itertools.chain(first.changes(), second.changes()):
-        old.setdefault(node, before)
-        new[node] = after
-    return [part for node in old for part in (node, old[node], new[node])]

@@ -27,12 +27,15 @@ class InstanceKind:
 
     def __init__(self, cls: type, slots: tuple[Any, ...]) -> None:
         self.slots = slots
-        self.has_dict = dict_field(cls) is not None
+        self.cls = cls
+        self.field = dict_field(cls)
+        self.has_dict = self.field is not None
         self.grouped = not slots and self.has_dict  # an empty slot leaves no trace among the referents
 
     def held(self, live: Any) -> dict[Any, Any]:
         """The ``__dict__``, whatever its class shows under that name."""
-        return dict_field(type(live)).__get__(live)  # type: ignore[no-any-return]
+        field = self.field if type(live) is self.cls else dict_field(type(live))
+        return field.__get__(live)  # type: ignore[no-any-return]
 
     def without(self, names: frozenset[str]) -> PartKind:
         """The kind of an instance of which these fields are nobody's business."""
@@ -47,14 +50,15 @@ class InstanceKind:
         held = self.held(live)
         values = pack(list(dict.values(held)), last[1] if last is not None else None)
         names = tuple(dict.__iter__(held))
-        return last[0] if last is not None and names == last[0] else _names(names), values, self._slots(live), cls, held
+        names = last[0] if last is not None and names == last[0] else _names(names)
+        return names, values, self._slots(live) if self.slots else (), cls, held
 
     def same(self, live: Any, content: Any) -> bool:
         names, values, slots, cls, then = content
         if type(live) is not cls:
             return False
         if self.has_dict:
-            held = self.held(live)
+            held = self.field.__get__(live) if cls is self.cls else self.held(live)
             if held is not then or not same_items(list(dict.values(held)), values):
                 return False
             if tuple(dict.__iter__(held)) != names:
@@ -80,6 +84,8 @@ class InstanceKind:
     def children(self, content: Any, last: Any) -> Iterable[Any]:
         _, values, slots, _, _ = content
         fresh = new_items(values, last[1] if last is not None else None)
+        if not slots:
+            return fresh
         return itertools.chain(fresh, (value for value in slots if value is not MISSING))
 
     def size(self, content: Any, last: Any) -> int:

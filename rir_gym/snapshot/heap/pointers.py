@@ -1,8 +1,9 @@
 """Which objects many containers hold, as one ``bytes`` value: the quick way to see that nothing has changed.
 
 ``gc.get_referents`` walks any number of containers in C. The identities of what it returns are read from the list's own
-memory where a self-test shows it to be laid out as CPython's is, and through an object array everywhere else. This
-module knows no kinds and no versions.
+memory where a self-test shows it to be laid out as CPython's is, and through an object array everywhere else. That list
+is the heap's own and nobody else's; no object of a world is read as memory here. This module knows no kinds and no
+versions.
 """
 
 from __future__ import annotations
@@ -15,12 +16,25 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SEPARATOR", "identities", "referents"]
+__all__ = ["SEPARATOR", "identities", "is_identical", "referents"]
 
 SEPARATOR: list[object] = [object()]
 """Put between two containers: what it holds is in no world, so no object can move from one to the next unseen."""
 
 _ITEMS = object.__basicsize__ + ctypes.sizeof(ctypes.c_ssize_t)
+
+
+def _memcmp() -> Any:
+    """The C library's comparison of memory, called with the interpreter's lock held; None where it is not found."""
+    try:
+        function = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+        compare = function(("memcmp", ctypes.pythonapi))
+        return compare if compare(b"ab", b"ab", 2) == 0 and compare(b"ab", b"ac", 2) != 0 else None
+    except (AttributeError, OSError):  # a C library of another kind
+        return None
+
+
+_compare = _memcmp()
 
 
 def referents(containers: tuple[Any, ...]) -> bytes:
@@ -35,6 +49,15 @@ def identities(objects: list[Any]) -> bytes:
             ctypes.c_void_p.from_address(id(objects) + _ITEMS).value or 0, 8 * list.__len__(objects)
         )
     return _copied(objects)
+
+
+def is_identical(objects: list[Any], known: bytes) -> bool:
+    """Whether these are the addresses of the objects of a list: ``identities(objects) == known`` without the copy."""
+    if len(known) != 8 * list.__len__(objects):
+        return False
+    if not _readable() or _compare is None:
+        return identities(objects) == known
+    return not _compare(ctypes.c_void_p.from_address(id(objects) + _ITEMS).value, known, len(known))
 
 
 def _copied(objects: list[Any]) -> bytes:

@@ -25,7 +25,7 @@ __all__ = ["BITS", "STATES", "StateKind", "is_same", "nested_size"]
 class StateKind:
     """An object whose whole state is one plain value that can be read and set, and that holds no other objects.
 
-    ``get`` gives numbers, strings and bytes, and tuples of them, that are equal only where the state is.
+    ``get`` gives numbers, strings and bytes, and nests of them, that are equal only where the state is.
     """
 
     grouped = False
@@ -107,8 +107,12 @@ def _unflat(content: Any) -> Any:
     return {name: _unflat(value) for name, value in content}
 
 
+_OF_NUMBERS = (np.random.PCG64, np.random.PCG64DXSM)  # their state dict holds no arrays: it can be compared as it is
+
+
 def _bits(live: Any) -> tuple[Any, Any]:
-    return _flat(live.state), getattr(getattr(live, "seed_seq", None), "n_children_spawned", None)
+    state = live.state if type(live) in _OF_NUMBERS else _flat(live.state)
+    return state, getattr(getattr(live, "seed_seq", None), "n_children_spawned", None)
 
 
 def _set_bits(live: Any, content: tuple[Any, Any]) -> None:
