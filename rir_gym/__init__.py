@@ -13,13 +13,14 @@ from rir_gym.base import (
     Patch,
     Restore,
     RestorePoint,
+    Restriction,
     Step,
     Verdict,
     VerdictKind,
     View,
 )
 from rir_gym.episode import Episode
-from rir_gym.errors import NotRestorable, RirError, RollbackRefused, UsageError
+from rir_gym.errors import MechanismError, NotRestorable, RirError, RollbackRefused, UsageError
 from rir_gym.ids import register_ids
 from rir_gym.ledger import Budget, Ledger
 from rir_gym.loop import run
@@ -37,12 +38,14 @@ __all__ = [
     "Fact",
     "Ledger",
     "Mechanism",
+    "MechanismError",
     "Node",
     "NotRestorable",
     "Patch",
     "ReflectionMemory",
     "Restore",
     "RestorePoint",
+    "Restriction",
     "RirError",
     "RollbackRefused",
     "RollbackWrapper",

@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
+from rir_gym.calls import Call, Message
+from rir_gym.history import Checkpoint, Node, RestorePoint, Step
 from rir_gym.knowledge import Oracle, OracleView
 from rir_gym.memory import Fact, Memory, ReflectionMemory
+from rir_gym.operator import WHOLE, Restriction
 
 __all__ = [
     "Act",
@@ -29,6 +32,7 @@ __all__ = [
     "Patch",
     "Restore",
     "RestorePoint",
+    "Restriction",
     "Review",
     "Signals",
     "Step",
@@ -41,84 +45,6 @@ __all__ = [
 ]
 
 MemoryPosition = Literal["system", "tail"]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one real step returned: the action a_{i-1} that was taken and the observation o_i that came back.
-
-    The first step of a history holds o_0 and the action None. ``info`` is without its ``oracle`` entry, which stands
-    apart in ``oracle`` and is None wherever a role may not see it.
-    """
-
-    action: Any
-    observation: Any
-    reward: float = 0.0
-    terminated: bool = False
-    truncated: bool = False
-    info: Mapping[str, Any] = field(default_factory=dict)
-    oracle: Mapping[str, Any] | None = None
-
-    @property
-    def over(self) -> bool:
-        """True where the environment said that the episode has ended."""
-        return self.terminated or self.truncated
-
-    @property
-    def admissible(self) -> Sequence[str] | None:
-        """The admissible commands after this step; None where the environment does not list them."""
-        return self.info.get("admissible")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Node:
-    """One node of an episode's history tree: the world after ``step``, reached from ``parent``.
-
-    Args:
-        id: serial number in the episode, 0 at the root, in the order of real steps.
-        parent: None at the root.
-        t: number of actions on the way from the root: the restore point "before action t".
-        step: what the environment returned here.
-        ret: undiscounted return from the root to here, without step and rollback costs.
-        summary: σ, a short description of the world derived from it when it was reached.
-    """
-
-    id: int
-    parent: Node | None
-    t: int
-    step: Step
-    ret: float = 0.0
-    summary: str = ""
-
-    def branch(self) -> tuple[Node, ...]:
-        """The nodes from the root to this one."""
-        nodes: list[Node] = []
-        node: Node | None = self
-        while node is not None:
-            nodes.append(node)
-            node = node.parent
-        return tuple(reversed(nodes))
-
-    def __repr__(self) -> str:
-        return f"Node(id={self.id}, t={self.t}, action={self.step.action!r})"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Checkpoint:
-    """C_t = (s_t, h_t): a saved world (the mechanism's ``token``, ``size`` bytes) and the node with its history."""
-
-    node: Node
-    token: Any
-    size: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RestorePoint:
-    """A kept node that can be restored now: node id, its index t on its branch, and σ."""
-
-    node: int
-    t: int
-    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +88,7 @@ class View:
         agent_calls, agent_calls_left, rollbacks_left: the budgets N_agent, B_agent − N_agent, B_rb − N_rb.
         can_submit: True where the environment has a final response.
         oracle: None unless the mechanism declares ``uses_oracle``.
+        node: id of the node where the world stands.
     """
 
     seed: int
@@ -180,6 +107,7 @@ class View:
     memory_position: MemoryPosition = "system"
     oracle: OracleView | None = None
     run: int = 0
+    node: int = 0
 
     @property
     def t(self) -> int:
@@ -195,36 +123,6 @@ class View:
     def admissible(self) -> Sequence[str] | None:
         """The admissible commands now; None where the environment does not list them."""
         return self.history[-1].admissible
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One chat message. ``role`` is "system", "user" or "assistant"."""
-
-    role: str
-    content: str
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request to a model, as it was sent and answered.
-
-    ``kind`` is "first" for the request that makes up the role's invocation, "sub" for a further one that the role
-    needs by design, "reask" for one that repeats an unreadable reply. ``options`` is None for free text. ``cut_tokens``
-    is how many tokens of the prompt the model's context had no room for.
-    """
-
-    role: Literal["act", "review", "coarse", "fine", "patch"]
-    messages: tuple[Message, ...]
-    text: str
-    kind: Literal["first", "sub", "reask"] = "first"
-    options: tuple[str, ...] | None = None
-    scores: tuple[float, ...] | None = None
-    prompt_tokens: int = 0
-    reused_tokens: int = 0
-    generated_tokens: int = 0
-    cut_tokens: int = 0
-    seconds: float = 0.0
 
 
 class DecisionKind(Enum):
@@ -244,6 +142,9 @@ class Decision:
         action: the task action (any type), or the text of the final response; None otherwise.
         thought: what the agent said before it.
         target: the restore point that a request asked for, where it named one.
+        agent_calls: how many actions were sampled, drafted or refined for it; each counts against B_agent. 0: it was
+            among those that an earlier decision of the episode had sampled.
+        sampled: the different actions that were sampled for it, where there were several.
     """
 
     kind: DecisionKind
@@ -251,6 +152,8 @@ class Decision:
     thought: str = ""
     target: int | None = None
     calls: tuple[Call, ...] = ()
+    agent_calls: int = 1
+    sampled: tuple[Any, ...] = ()
 
     @classmethod
     def act(cls, action: Any, *, thought: str = "", calls: tuple[Call, ...] = ()) -> Decision:
@@ -322,9 +225,9 @@ class Mechanism:
 
     Args:
         name: as it stands in tables and records.
-        restriction: the (k, M+) it restricts itself to, in words.
-        nodes: "branch" restores ancestors only (the operator's class); "tree" any kept node.
+        restriction: the (k, M+) it restricts itself to; the loop fails a run that leaves it.
         uses_oracle: True lets its roles see ``View.oracle``; every table shows it.
+        max_rollbacks: its own cap on executed rollbacks, from its card; None has none beside B_rb.
         review_terminal: review once when the environment has ended (ours; off is Algorithm 1 as printed).
         memory_position: where prompts put M: in the system prompt (the paper) or after h_t (keeps the KV cache).
         memory: makes M_0 from the objective.
@@ -336,10 +239,15 @@ class Mechanism:
     when: When
     where: Where
     what: What
-    restriction: str = ""
-    nodes: Literal["branch", "tree"] = "branch"
+    restriction: Restriction = WHOLE
     uses_oracle: bool = False
+    max_rollbacks: int | None = None
     review_terminal: bool = True
     memory_position: MemoryPosition = "system"
     memory: Callable[[str], Memory] = ReflectionMemory
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> Literal["branch", "tree"]:
+        """ "branch" restores ancestors only (the operator's class); "tree" any kept node."""
+        return self.restriction.nodes

@@ -3,12 +3,14 @@
     RirError
     ├── UsageError                  (also a ValueError) a caller's mistake; nothing was done
     │   ├── UnknownName             an id, mechanism, model or agent that does not exist
+    │   ├── MechanismError          a mechanism that left what it declares, or its budget
     │   └── OutputExists            a place to write that already holds something
     ├── MissingDependency           (also an ImportError) an extra that is not installed
     ├── RollbackRefused             a rollback that cannot be done; the world is unchanged
     ├── SnapshotError               a world that cannot be saved or put back
     │   ├── NotRestorable           no mechanism is faithful here; names the object and its path
-    │   └── ReplayMismatch          a replayed step differs from the recorded one
+    │   ├── ReplayMismatch          a replayed step differs from the recorded one
+    │   └── WorldDied               the process in which an environment lives has died; names what it was doing
     ├── RecordError                 a record that cannot be read or does not fit its schema
     ├── StoreError                  a store that is in use, of another configuration, or cannot be written
     ├── CollectError                a collection that ended early; what was finished is kept
@@ -24,6 +26,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "CollectError",
+    "MechanismError",
     "MissingDependency",
     "ModelError",
     "NotRestorable",
@@ -36,6 +39,7 @@ __all__ = [
     "StoreError",
     "UnknownName",
     "UsageError",
+    "WorldDied",
 ]
 
 
@@ -52,6 +56,10 @@ class UnknownName(UsageError):
 
     def __init__(self, what: str, name: object, known: Iterable[str]) -> None:
         super().__init__(f"{what}={name!r}: unknown; known are {', '.join(sorted(known)) or 'none'}")
+
+
+class MechanismError(UsageError):
+    """A mechanism did what it does not declare: another (k, M+), a look at the oracle, calls beyond its budget."""
 
 
 class OutputExists(UsageError):
@@ -79,6 +87,10 @@ class NotRestorable(SnapshotError):
 
 class ReplayMismatch(SnapshotError):
     """A replayed step gave something else than the recorded one: the environment is not deterministic."""
+
+
+class WorldDied(SnapshotError):
+    """The process in which an environment lives died, and in what; earlier checkpoints can still be restored."""
 
 
 class RecordError(RirError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -38,11 +39,25 @@ class Oracle(Protocol):
 class OracleView:
     """Oracle knowledge for mechanisms that declare ``uses_oracle``; nobody else receives one.
 
-    ``distances[i]`` is the oracle's distance at step i of the branch (None unknown, ``inf`` lost).
+    Args:
+        success, failed, score: what the environment says of where it stands.
+        distances: the oracle's distance at every step of the branch (None unknown, ``inf`` lost).
+        least: what is *proven* of each: the fewest actions to success are at least so many. The distance itself where
+            the oracle is exact there; else 0, or ``inf`` where success is out of reach. Empty: 0 or ``inf`` everywhere.
+        source: the oracle of the live instance, to be asked about where the world stands.
     """
 
     success: bool
     failed: bool
     score: float
     distances: tuple[float | None, ...]
+    least: tuple[float, ...] = ()
     source: Oracle | None = None
+
+    def reaches(self, step: int, within: int) -> bool | None:
+        """Whether success is reachable from a step of the branch within so many actions; None: neither is proven."""
+        distance = self.distances[step]
+        if distance is not None and distance <= within:
+            return True
+        least = self.least[step] if self.least else math.inf if distance == math.inf else 0
+        return False if least > within else None

@@ -29,6 +29,7 @@ from rir_gym.base import (
     VerdictKind,
     View,
 )
+from rir_gym.declared import check_calls, check_memory, check_node, check_operator, no_peeking
 from rir_gym.episode import Episode, Event
 from rir_gym.errors import RollbackRefused, UsageError
 from rir_gym.ledger import Budget, Ledger
@@ -58,7 +59,9 @@ def run(
         n episodes, in the order of ``envs``.
 
     Raises:
-        UsageError: lengths differ, an environment twice, or one that is no ``RollbackWrapper``.
+        UsageError: lengths differ, an environment twice, one that is no ``RollbackWrapper``, or one without an oracle
+            under a mechanism that declares ``uses_oracle``.
+        MechanismError: the mechanism left what it declares, or its budget; the environments stand where they stood.
     """
     runs = _begin(envs, mechanism, budget, seeds)
     while live := [run for run in runs if run.live()]:
@@ -91,7 +94,8 @@ def _ask(role: Any, runs: Sequence[_Run], *answers: Sequence[Any]) -> Iterator[t
     """Each run with what the role said of its view; the role is not called without views."""
     if not runs:
         return iter(())
-    replies = role([run.view() for run in runs], *answers)
+    with no_peeking(runs[0].mechanism):
+        replies = role([run.view() for run in runs], *answers)
     if len(replies) != len(runs):
         raise UsageError(f"{role!r} gave {len(replies)} answers for {len(runs)} views: one for each view is required")
     return zip(runs, replies, strict=True)
@@ -118,6 +122,7 @@ class _Run:
     restore: Restore | None = None
     events: list[Event] = field(default_factory=list)
     acted: int = -1
+    decided: int = 0
     steps: dict[int, Step] = field(default_factory=dict)
     points: dict[int, RestorePoint] = field(default_factory=dict)
     oracle: OracleLog | None = None
@@ -129,8 +134,9 @@ class _Run:
         _, info = env.reset(seed=seed)
         objective = str(info.get("objective", ""))
         submits = env.has_wrapper_attr("submit") and env.get_wrapper_attr("submit")("") is not None
+        budget = Budget(budget.agent_calls, min(budget.rollbacks, mechanism.max_rollbacks or budget.rollbacks))
         run = cls(env, mechanism, budget, seed, objective, mechanism.memory(objective), submits)
-        run.oracle = OracleLog(env) if mechanism.uses_oracle else None
+        run.oracle = OracleLog.of(env, mechanism.name) if mechanism.uses_oracle else None
         run.arrive(env.node)
         return run
 
@@ -141,11 +147,13 @@ class _Run:
         return not self.stopped
 
     def propose(self, decision: Decision) -> None:
-        """a_t ~ agent(g, h_t, M); N_agent += 1. A final response is submitted here, before any review.
+        """a_t ~ agent(g, h_t, M); N_agent += 1 (or as many as were sampled). A final response is submitted at once.
 
         An action that the wrapper would read as a rollback is a request: the agent never touches the operator itself.
         """
-        self.ledger.add("agent_calls")
+        self.decided += 1
+        check_calls(self.mechanism, decision.agent_calls, self.decided, self.ledger, self.budget)
+        self.ledger.add("agent_calls", decision.agent_calls)
         if decision.kind is DecisionKind.ACTION and (target := self.env.restore_point(decision.action)) is not None:
             decision = replace(decision, kind=DecisionKind.REQUEST, action=None, target=target)
         self.acted = len(self.events)
@@ -181,7 +189,9 @@ class _Run:
             return
         self.ledger.add("reviews")
         self.count_calls(verdict)
-        self.memory = self.memory.learn(verdict.learned)
+        learned = self.memory.learn(verdict.learned)
+        check_memory(self.mechanism, self.env.node, self.memory, learned)
+        self.memory = learned
         if verdict.kind is VerdictKind.UNPARSED:
             self.ledger.add("unreadable_verdicts")
             self.close_review(verdict, self.last_review.urgency if self.last_review else None, "unparsed")
@@ -199,6 +209,8 @@ class _Run:
         self.count_calls(restore)
         if restore.interval_unread:
             self.ledger.add("unreadable_intervals")
+        if restore.point is not None and restore.point.node in self.points:
+            check_node(self.mechanism, self.env.node, self.env.nodes[restore.point.node])
         if restore.point is not None and restore.point.node in {point.node for point in self.restorable()}:
             self.restore = restore
         else:
@@ -213,6 +225,7 @@ class _Run:
         self.ledger.add("unreadable_patches", int(patch.unread))
         self.count_calls(patch)
         target = self.env.nodes[self.restore.point.node]
+        check_operator(self.mechanism, self.env, target, self.memory, patch.memory)
         if target is not here:
             try:
                 self.env.rollback(target)
@@ -221,6 +234,7 @@ class _Run:
                 return
         kind: Literal["rollback", "correction"] = "rollback" if target is not here else "correction"
         self.ledger.add(f"{kind}s")
+        self.decided -= kind == "rollback" and self.proposed is not None  # what a rollback drops may come again
         self.memory = patch.memory
         for value, outcome in ((verdict, kind), (restore, ""), (patch, "")):
             self.events.append(Event(here.id, here.t, value, outcome))
@@ -253,7 +267,7 @@ class _Run:
         self.points[node.id] = RestorePoint(node.id, node.t, node.summary)
         self.steps[node.id] = node.step if self.oracle else replace(node.step, oracle=None)
         if self.oracle:
-            self.oracle.ask(node)
+            self.oracle.ask(node, self.budget.agent_calls - self.ledger.agent_calls)
         if node.step.over:
             self.terminal = self.mechanism.review_terminal and self.ledger.agent_calls < self.budget.agent_calls
             if not self.terminal:
@@ -316,6 +330,7 @@ class _Run:
             memory_position=self.mechanism.memory_position,
             oracle=self.oracle.view(self.env.history) if self.oracle else None,
             run=self.serial,
+            node=self.env.node.id,
         )
 
     def episode(self) -> Episode:

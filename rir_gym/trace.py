@@ -135,7 +135,11 @@ def _ended(terminated: bool, truncated: bool) -> Ended:
 
 
 def _of_episode(episode: Episode) -> Trace:
-    acts = [(event.node, event.outcome) for event in episode.events if isinstance(event.value, Decision)]
+    acts = [
+        (event.node, event.outcome, event.value.agent_calls)
+        for event in episode.events
+        if isinstance(event.value, Decision)
+    ]
     parents = [node.parent.id if node.parent is not None else None for node in episode.nodes]
     calls_left = _calls_left(acts, parents, episode.budget.agent_calls, episode.final_response)
     places = [
@@ -156,7 +160,11 @@ def _of_episode(episode: Episode) -> Trace:
 
 def _of_record(record: Mapping[str, Any]) -> Trace:
     nodes, result, header = record["nodes"], record["result"], record["header"]
-    acts = [(event["node"], event["outcome"]) for event in record["events"] if event["kind"] == "act"]
+    acts = [
+        (event["node"], event["outcome"], event.get("agent_calls", 1))
+        for event in record["events"]
+        if event["kind"] == "act"
+    ]
     parents = [node["parent"] for node in nodes]
     calls_left = _calls_left(acts, parents, header["budget"]["agent_calls"], result["final_response"])
     places = [
@@ -180,14 +188,16 @@ def _won(oracle: Mapping[str, Any] | None) -> bool | None:
 
 
 def _calls_left(
-    acts: Sequence[tuple[int, str]], parents: Sequence[int | None], budget: int, final_response: object
+    acts: Sequence[tuple[int, str, int]], parents: Sequence[int | None], budget: int, final_response: object
 ) -> list[int]:
     """b(v) by node id: every agent call counts, also one that made no step; an unstepped final response made none."""
     stepping = ("executed", "submitted") if final_response is None else ("executed",)
     left, sources = [budget], list[int | None]([None])
-    for calls, (node, outcome) in enumerate(acts, 1):
+    spent = 0
+    for node, outcome, calls in acts:
+        spent += calls
         if outcome in stepping:
-            left.append(budget - calls)
+            left.append(budget - spent)
             sources.append(node)
     if sources != list(parents):
         raise RecordError(f"events: {len(sources) - 1} steps of the agent do not make the {len(parents) - 1} nodes")

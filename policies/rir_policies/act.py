@@ -11,9 +11,10 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from rir_gym.base import Call, Decision, DecisionKind, Message, View
 from rir_policies import chat
 from rir_policies.ask import Kind, choose, generate, prompt
+from rir_policies.grammar import command_pattern
 from rir_policies.model import Model, Prompt
 from rir_policies.prompts import Prompts
-from rir_policies.read import read_action, read_final, read_text
+from rir_policies.read import read_action, read_choice, read_final, read_text
 
 __all__ = ["ModelActor"]
 
@@ -26,8 +27,8 @@ class ModelActor:
     """An ``Act`` played by a language model. All episodes' requests of one kind are one batch.
 
     With admissible commands the model chooses among them, ``rollback`` (a request for review) and ``final`` where the
-    environment has a final response, whose text is then generated. Without, it writes a line that is read; an
-    unreadable one is asked for once more and is then UNPARSED. For the loop each of these is one agent call.
+    environment has a final response, whose text is then generated. Without, it writes a line that is read. What
+    cannot be read is asked for once more and is then UNPARSED. For the loop each of these is one agent call.
 
     Args:
         model: any ``Model``.
@@ -36,6 +37,8 @@ class ModelActor:
         temperature: of thoughts, choices and free text alike; 0 is greedy.
         requests: "offered" tells the agent that it may ask for a rollback. With "none" it is not told, and a written
             ``rollback`` is unreadable: it must not reach the environment, where it would be the operator itself.
+        constrained: True lets the model write nothing but one readable line of at most 59 characters, where it writes
+            its command; needs a backend that can (extra "grammar").
     """
 
     model: Model = field(repr=False)
@@ -44,6 +47,7 @@ class ModelActor:
     thought_tokens: int = 0
     temperature: float = 0.0
     requests: chat.Requests = "offered"
+    constrained: bool = False
 
     def __call__(self, views: Sequence[View]) -> Sequence[Decision]:
         """One decision a view, with the calls that made it."""
@@ -65,7 +69,7 @@ class ModelActor:
             )
             for turn in turns
         ]
-        for turn, call in zip(turns, generate(self.model, "act", "first", asked), strict=True):
+        for turn, (_, call) in zip(turns, generate(self.model, "act", "first", asked), strict=True):
             turn.calls.append(call)
             turn.thought = read_text(call.text)
             if turn.thought:
@@ -75,37 +79,59 @@ class ModelActor:
     def _choose(self, turns: Sequence[_Turn]) -> None:
         kind: Kind = "sub" if self.thought_tokens else "first"
         asked = [self._prompt(turn, turn.messages, "choice", _ACTION_TOKENS) for turn in turns]
-        for turn, (_, call) in zip(
+        for turn, (choice, call) in zip(
             turns, choose(self.model, "act", kind, asked, [turn.options for turn in turns]), strict=True
         ):
             turn.calls.append(call)
-            if call.text in (turn.view.admissible or ()):
-                turn.decision = Decision.act(call.text)
-            elif call.text == chat.ROLLBACK:
-                turn.decision = Decision(DecisionKind.REQUEST)
-            else:
-                turn.messages = chat.follow(call.messages, chat.FINAL, self.prompts.fill("act.answer"))
+            self._take(turn, choice.index)
+
+    def _take(self, turn: _Turn, index: int | None) -> None:
+        """What the chosen option means; None is an option that could not be read."""
+        option = None if index is None else turn.options[index]
+        if option is None:
+            turn.decision = Decision(DecisionKind.UNPARSED)
+        elif option in (turn.view.admissible or ()):
+            turn.decision = Decision.act(option)
+        elif option == chat.ROLLBACK:
+            turn.decision = Decision(DecisionKind.REQUEST)
+        else:
+            turn.answers, turn.decision = True, None
+            messages = turn.calls[-1].messages
+            turn.messages = chat.follow(messages, chat.FINAL, self.prompts.fill("act.answer"))
 
     def _write(self, turns: Sequence[_Turn], kind: Kind) -> None:
         for turn in turns if kind == "reask" else ():
-            notice = "act.answer" if turn.options else "act.reask"
+            notice = "act.answer" if turn.answers else "act.reask"
             turn.messages = chat.reask(turn.messages, self.prompts.fill(notice))
         asked = [
             self._prompt(turn, turn.messages, kind, _ANSWER_TOKENS if turn.view.can_submit else _ACTION_TOKENS)
             for turn in turns
         ]
-        for turn, call in zip(turns, generate(self.model, "act", kind, asked), strict=True):
+        again = []
+        for turn, (reply, call) in zip(turns, generate(self.model, "act", kind, asked), strict=True):
             turn.calls.append(replace(call, kind="sub") if kind == "first" and turn.calls else call)
-            if turn.options:
-                turn.decision = read_final(call.text)
-                continue
-            turn.decision = read_action(call.text, can_submit=turn.view.can_submit)
-            if self.requests == "none" and turn.decision.kind is DecisionKind.REQUEST:
-                turn.decision = Decision(DecisionKind.UNPARSED)
+            cut = reply.stop_reason == "length"
+            if turn.answers:
+                turn.decision = read_final(call.text, cut=cut)
+            elif turn.options:
+                self._take(turn, read_choice(call.text, turn.options, cut=cut))
+                again += [turn] if turn.decision is None else []
+            else:
+                turn.decision = read_action(call.text, can_submit=turn.view.can_submit, cut=cut)
+                if self.requests == "none" and turn.decision.kind is DecisionKind.REQUEST:
+                    turn.decision = Decision(DecisionKind.UNPARSED)
+        if again:
+            self._write(again, "first")
 
     def _prompt(self, turn: _Turn, messages: tuple[Message, ...], salt: str, max_new_tokens: int) -> Prompt:
+        line = self.constrained and not turn.options and salt in ("first", "reask")
         return prompt(
-            turn.view, messages, salt=f"act {salt}", max_new_tokens=max_new_tokens, temperature=self.temperature
+            turn.view,
+            messages,
+            salt=f"act {salt}",
+            max_new_tokens=max_new_tokens,
+            temperature=self.temperature,
+            pattern=command_pattern(can_submit=turn.view.can_submit) if line else "",
         )
 
 
@@ -118,6 +144,7 @@ class _Turn:
     messages: tuple[Message, ...] = ()
     thought: str = ""
     decision: Decision | None = None
+    answers: bool = False
     calls: list[Call] = field(default_factory=list)
 
     @property

@@ -6,6 +6,7 @@ seed and its agent calls, so a run is repeatable and no episode disturbs another
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -25,23 +26,27 @@ Learn = Callable[[View], Sequence[Fact]]
 def rescue(view: View) -> RestorePoint | None:
     """r*: the latest restorable step from which success is within the calls left; None where going on may succeed.
 
-    Success is out of reach where the distance exceeds the calls left, or the environment has ended without it. An
-    unknown distance is never held to be out of reach, nor a step with one a rescue.
+    Only what is proven counts (``OracleView.reaches``): a step is out of reach where the oracle proves that success
+    takes more than the calls left, or where the environment has ended without it. An upper bound of the distance that
+    is too long proves nothing. Where no step is proven to be within reach, the latest one with a known plan that is
+    not proven to be out of reach is taken: going on is hopeless, that may not be.
 
     Raises:
-        UsageError: a view without oracle.
+        UsageError: a view without oracle, or an environment whose oracle knows no distances.
     """
     oracle = _oracle(view)
-    here = oracle.distances[view.t]
-    if oracle.success or not (view.terminal or (here is not None and here > view.agent_calls_left)):
+    left = view.agent_calls_left
+    if oracle.success or not (view.terminal or oracle.reaches(view.t, left) is False):
         return None
-    within = [point for point in candidates(view) if _reaches(oracle.distances[point.t], view.agent_calls_left)]
-    return next((point for point in reversed(within) if point.t < view.t), None)
+    earlier = [point for point in reversed(candidates(view)) if point.t < view.t]
+    proven = [point for point in earlier if oracle.reaches(point.t, left)]
+    open_ = [point for point in earlier if oracle.reaches(point.t, left) is None and _planned(oracle, point.t)]
+    return next(iter([*proven, *open_]), None)
 
 
 @dataclass(frozen=True, slots=True)
 class ExactReviewer:
-    """A ``Reviewer`` from the oracle: ROLLBACK where success is out of reach from here but not from some I_t.
+    """A ``Reviewer`` from the oracle: ROLLBACK where success is proven out of reach from here but not from some I_t.
 
     The call that made the pending action is spent, so the rule is one call early where that action would be the last
     of a plan that just fits: rolling back is safe then, going on is not.
@@ -129,11 +134,14 @@ class ScriptedPatch:
 def _oracle(view: View) -> OracleView:
     if view.oracle is None:
         raise UsageError("view.oracle=None: this role needs a mechanism with uses_oracle=True")
+    if view.oracle.source is None and all(distance is None for distance in view.oracle.distances):
+        raise UsageError("view.oracle.source=None: this role needs an environment with an oracle of distances")
     return view.oracle
 
 
-def _reaches(distance: float | None, calls: int) -> bool:
-    return distance is not None and distance <= calls
+def _planned(oracle: OracleView, step: int) -> bool:
+    distance = oracle.distances[step]
+    return distance is not None and distance < math.inf
 
 
 def _draw(view: View, salt: str) -> random.Random:

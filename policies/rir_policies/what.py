@@ -61,9 +61,11 @@ class Reflect:
             for view, verdict, restore in zip(views, verdicts, restores, strict=True)
         ]
         patches = []
-        for view, restore, call in zip(views, restores, generate(self.model, "patch", "first", asked), strict=True):
+        answers = generate(self.model, "patch", "first", asked)
+        for view, restore, (reply, call) in zip(views, restores, answers, strict=True):
             question = self.prompts.texts["patch.cause"]
-            cause = read_reflection(call.text, echoes=chat.actions(view), question=question)
+            cut = reply.stop_reason == "length"
+            cause = read_reflection(call.text, echoes=chat.actions(view), question=question, cut=cut)
             memory = abandon(view, restore, failure(view, restore, cause) if cause else None)
             patches.append(Patch(memory, unread=cause is None, calls=(call,)))
         return patches

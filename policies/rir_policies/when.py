@@ -13,7 +13,8 @@ from rir_gym.base import Call, DecisionKind, Verdict, VerdictKind, View, When
 from rir_gym.errors import UsageError
 from rir_policies import chat
 from rir_policies.ask import choose, generate, prompt
-from rir_policies.model import Model
+from rir_policies.grammar import FACTS_PATTERN
+from rir_policies.model import Completion, Model
 from rir_policies.prompts import Prompts
 from rir_policies.read import read_facts, read_reflection
 
@@ -24,6 +25,7 @@ Reviewer = Callable[[Sequence[View]], Sequence[Verdict]]
 
 _VERDICTS = (VerdictKind.CONTINUE, VerdictKind.ROLLBACK)
 _URGENCIES = ("0.0", "0.25", "0.5", "0.75", "1.0")
+_MIDDLE = 2
 
 
 def horizon(view: View, l_min: float, l_max: float, l_0: float) -> float:
@@ -103,7 +105,15 @@ class ModelReviewer:
 
     The verdict is a choice (the invocation); the urgency a choice among five values, the diagnosis (on ROLLBACK) and
     ΔE generated text, each a sub-request that goes on in the same conversation. An unreadable diagnosis is empty,
-    unreadable lines of ΔE are dropped; the verdict, being a choice, is always readable.
+    unreadable lines of ΔE are dropped. The two choices can be unreadable where the backend writes its choices: then
+    the verdict is UNPARSED, and so is a CONTINUE whose urgency, which would set L, is unreadable.
+
+    Args:
+        model: any ``Model``.
+        prompts: the texts.
+        diagnosis_tokens, learned_tokens: length of these replies, in tokens.
+        constrained: True lets the model write nothing but typed lines, or none, as ΔE; needs a backend that can
+            (extra "grammar").
     """
 
     model: Model = field(repr=False)
@@ -111,6 +121,7 @@ class ModelReviewer:
     _: KW_ONLY
     diagnosis_tokens: int = 64
     learned_tokens: int = 128
+    constrained: bool = False
 
     def __call__(self, views: Sequence[View]) -> Sequence[Verdict]:
         """One verdict a view; three batches for all of them."""
@@ -118,8 +129,8 @@ class ModelReviewer:
         asked = [prompt(view, chat.review(view, self.prompts), salt="verdict") for view in views]
         words = tuple(kind.name for kind in _VERDICTS)
         judged = choose(self.model, "review", "first", asked, [words] * len(views))
-        kinds = [_VERDICTS[choice.index] for choice, _ in judged]
-        talks = [(call.messages, call.text) for _, call in judged]
+        kinds = [VerdictKind.UNPARSED if c.index is None else _VERDICTS[c.index] for c, _ in judged]
+        talks = [(call.messages, words[c.index] if c.index is not None else call.text or "-") for c, call in judged]
 
         asked = [
             prompt(view, chat.follow(*talk, texts("review.urgency")), salt="urgency")
@@ -130,29 +141,44 @@ class ModelReviewer:
         questions = [(i, "learned", self.learned_tokens) for i in range(len(views))]
         questions += [(i, "diagnosis", self.diagnosis_tokens) for i, kind in enumerate(kinds) if kind is _VERDICTS[1]]
         asked = [
-            prompt(views[i], chat.follow(*talks[i], texts(f"review.{name}")), salt=name, max_new_tokens=tokens)
+            prompt(
+                views[i],
+                chat.follow(*talks[i], texts(f"review.{name}")),
+                salt=name,
+                max_new_tokens=tokens,
+                pattern=FACTS_PATTERN if self.constrained and name == "learned" else "",
+            )
             for i, name, tokens in questions
         ]
-        said: dict[tuple[int, str], Call] = {
-            (i, name): call
-            for (i, name, _), call in zip(questions, generate(self.model, "review", "sub", asked), strict=True)
+        said: dict[tuple[int, str], tuple[Completion, Call]] = {
+            (i, name): reply
+            for (i, name, _), reply in zip(questions, generate(self.model, "review", "sub", asked), strict=True)
         }
 
         verdicts = []
         for i, view in enumerate(views):
             diagnosis = said.get((i, "diagnosis"))
-            calls = (judged[i][1], urgent[i][1], said[i, "learned"], *([diagnosis] if diagnosis else ()))
+            reply, learned = said[i, "learned"]
+            urgency = urgent[i][0].index
+            unread = urgency is None and kinds[i] is VerdictKind.CONTINUE
             verdicts.append(
                 Verdict(
-                    kinds[i],
-                    float(_URGENCIES[urgent[i][0].index]),
-                    (diagnosis and _diagnosis(view, diagnosis)) or "",
-                    read_facts(said[i, "learned"].text, step=view.t, question=texts("review.learned")),
-                    calls,
+                    VerdictKind.UNPARSED if unread else kinds[i],
+                    float(_URGENCIES[_MIDDLE if urgency is None else urgency]),
+                    (diagnosis and _diagnosis(view, *diagnosis)) or "",
+                    read_facts(
+                        learned.text, step=view.t, question=texts("review.learned"), cut=reply.stop_reason == "length"
+                    ),
+                    (judged[i][1], urgent[i][1], learned, *([diagnosis[1]] if diagnosis else ())),
                 )
             )
         return verdicts
 
 
-def _diagnosis(view: View, call: Call) -> str | None:
-    return read_reflection(call.text, echoes=chat.actions(view), question=call.messages[-1].content)
+def _diagnosis(view: View, reply: Completion, call: Call) -> str | None:
+    return read_reflection(
+        call.text,
+        echoes=chat.actions(view),
+        question=call.messages[-1].content,
+        cut=reply.stop_reason == "length",
+    )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from rir_gym.base import Call, Restore, RestorePoint, Verdict, View
 from rir_policies import chat
 from rir_policies.ask import choose, prompt
-from rir_policies.model import Model
+from rir_policies.model import Choice, Model
 from rir_policies.prompts import Prompts
 
 __all__ = ["CoarseToFine", "Here", "Start", "candidates"]
@@ -55,13 +55,15 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class CoarseToFine:
-    """A ``Where`` in two stages, played by a language model; both are choices, so neither can be unreadable.
+    """A ``Where`` in two stages, played by a language model; both are choices.
 
     Coarse reads h_t and names the causal interval [l, u]: first l among I_t, then (a sub-request) u among the steps
     from l on. Fine reads the candidates in [l, u] with their summaries σ and names the restore point by the rule r*:
     drop what still holds the obstruction, take the latest left. Confidence is the softmax share of the chosen option.
 
     Both stages count as invoked also where one option was left and the model was not asked. With an empty I_t none is.
+    A backend that writes its choices may write something unreadable: an interval of which either end is unreadable
+    becomes all of I_t and is marked, an unreadable restore point is none.
     """
 
     model: Model = field(repr=False)
@@ -86,14 +88,14 @@ class CoarseToFine:
         rows = [_steps(search.points) for search in open_]
         for search, (choice, call) in zip(open_, choose(self.model, "coarse", "first", asked, rows), strict=True):
             search.calls.append(call)
-            search.points = search.points[choice.index :]
+            search.begins(choice.index)
 
     def _last(self, searches: Sequence[_Search]) -> None:
-        open_ = [search for search in searches if len(search.points) > 1]
+        open_ = [search for search in searches if len(search.points) > 1 and not search.unread]
         asked = [
             prompt(
                 search.view,
-                chat.follow(search.calls[-1].messages, search.calls[-1].text, self.prompts.fill("coarse.last")),
+                chat.follow(search.calls[-1].messages, str(search.points[0].t), self.prompts.fill("coarse.last")),
                 salt="coarse u",
             )
             for search in open_
@@ -101,7 +103,7 @@ class CoarseToFine:
         rows = [_steps(search.points) for search in open_]
         for search, (choice, call) in zip(open_, choose(self.model, "coarse", "sub", asked, rows), strict=True):
             search.calls.append(call)
-            search.points = search.points[: choice.index + 1]
+            search.ends(choice.index)
 
     def _fine(self, searches: Sequence[_Search]) -> None:
         open_ = [search for search in searches if len(search.points) > 1]
@@ -113,8 +115,8 @@ class CoarseToFine:
         for search, (choice, call) in zip(open_, choose(self.model, "fine", "first", asked, rows), strict=True):
             search.calls.append(call)
             search.interval = (search.points[0].t, search.points[-1].t)
-            search.points = [search.points[choice.index]]
-            search.confidence = _share(choice.scores, choice.index)
+            search.points = [] if choice.index is None else [search.points[choice.index]]
+            search.confidence = _share(choice)
 
 
 @dataclass(slots=True)
@@ -125,16 +127,40 @@ class _Search:
     verdict: Verdict
     points: list[RestorePoint]
     interval: tuple[int, int] | None = None
-    confidence: float = 1.0
+    confidence: float | None = 1.0
     calls: list[Call] = field(default_factory=list)
+    unread: bool = False
+
+    def begins(self, index: int | None) -> None:
+        self.unread = index is None
+        self.points = self.points[index or 0 :]
+
+    def ends(self, index: int | None) -> None:
+        self.unread = index is None
+        self.points = list(candidates(self.view)) if index is None else self.points[: index + 1]
 
     def finished(self) -> Restore:
+        if not self.points and self.calls:
+            return Restore(
+                None,
+                "the restore point could not be read",
+                interval=self.interval,
+                interval_unread=self.unread,
+                stages=("coarse", "fine"),
+                calls=tuple(self.calls),
+            )
         if not self.points:
             return Restore(None, "nothing can be restored")
         point = self.points[0]
         interval = self.interval or (point.t, point.t)
         return Restore(
-            point, point.summary, self.confidence, interval, stages=("coarse", "fine"), calls=tuple(self.calls)
+            point,
+            point.summary,
+            self.confidence,
+            interval,
+            interval_unread=self.unread,
+            stages=("coarse", "fine"),
+            calls=tuple(self.calls),
         )
 
 
@@ -142,7 +168,10 @@ def _steps(points: Sequence[RestorePoint]) -> tuple[str, ...]:
     return tuple(str(point.t) for point in points)
 
 
-def _share(scores: Sequence[float], index: int) -> float:
-    best = max(scores)
-    weights = [math.exp(score - best) for score in scores]
-    return weights[index] / sum(weights)
+def _share(choice: Choice) -> float | None:
+    """The softmax share of the chosen option; None where there are no scores."""
+    if choice.index is None or not choice.scores:
+        return None
+    best = max(choice.scores)
+    weights = [math.exp(score - best) for score in choice.scores]
+    return weights[choice.index] / sum(weights)

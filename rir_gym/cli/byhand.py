@@ -18,6 +18,7 @@ from rir_gym.base import (
     Patch,
     Restore,
     RestorePoint,
+    Restriction,
     Verdict,
     VerdictKind,
     View,
@@ -130,4 +131,4 @@ def _a_person(views: Sequence[View], *_: Any) -> NoReturn:
     raise UsageError("mechanism='by hand': its roles are a person's; nobody else can play them")
 
 
-_BY_HAND = Mechanism("by hand", _a_person, _a_person, _a_person, _a_person, nodes="tree")
+_BY_HAND = Mechanism("by hand", _a_person, _a_person, _a_person, _a_person, Restriction(nodes="tree"))

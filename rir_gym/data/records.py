@@ -13,8 +13,8 @@
   ``info`` (without oracle), ``oracle`` (null where there is none), ``summary`` (σ), ``surviving``.
 - ``events``: what the roles said, in order: ``node`` and ``step`` where it happened, ``kind``, ``outcome``, ``calls``,
   and by kind
-    - ``act``: ``decision`` ("action", "request", "final", "unparsed"), ``action``, ``thought``, ``target``; outcome
-      "executed", "dropped", "submitted", "declined" or "unparsed".
+    - ``act``: ``decision`` ("action", "request", "final", "unparsed"), ``action``, ``thought``, ``target``,
+      ``agent_calls`` (1 where it is missing); outcome "executed", "dropped", "submitted", "declined" or "unparsed".
     - ``review``: ``verdict`` ("continue", "rollback", "unparsed"), ``urgency``, ``diagnosis``, ``learned`` (facts);
       outcome "continue", "rollback", "correction", "refused", "abandoned" or "unparsed".
     - ``where``: ``point`` {``node``, ``step``} or null, ``interval`` [l, u] or null, ``interval_unread``,
@@ -97,7 +97,7 @@ def header_of(
             },
             "mechanism": {
                 "name": mechanism.name,
-                "restriction": mechanism.restriction,
+                "restriction": str(mechanism.restriction),
                 "nodes": mechanism.nodes,
                 "uses_oracle": mechanism.uses_oracle,
                 "review_terminal": mechanism.review_terminal,
@@ -212,6 +212,7 @@ def _event(event: Event) -> dict[str, Any]:
             "action": value.action,
             "thought": value.thought,
             "target": value.target,
+            "agent_calls": value.agent_calls,
         }
     elif isinstance(value, Verdict):
         kind = "review"

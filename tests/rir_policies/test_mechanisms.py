@@ -8,7 +8,18 @@ from rir_gym.base import Mechanism, Restore, RestorePoint, Step, Verdict, Verdic
 from rir_gym.errors import UsageError
 from rir_gym.memory import Fact, ReflectionMemory
 from rir_policies.act import ModelActor
-from rir_policies.mechanisms import MECHANISMS, model_roles, react, reflection_only, restart, rir, rollback_only
+from rir_policies.expel import Rule, RuleBook
+from rir_policies.mechanisms import (
+    MECHANISMS,
+    NEEDS_MODEL,
+    direct_selection,
+    model_roles,
+    react,
+    reflection_only,
+    restart,
+    rir,
+    rollback_only,
+)
 from rir_policies.model import FunctionModel
 from rir_policies.scripted import ExactLocalizer, ExactReviewer, ScriptedPatch
 from rir_policies.what import keep
@@ -17,6 +28,7 @@ from rir_policies.where import Here, Start
 
 MODEL = FunctionModel(replies=lambda prompt: "fact: the book is in the hall", choices=lambda prompt, row: len(row) - 1)
 ROLES = model_roles(MODEL)
+BOOK = RuleBook((Rule("read the book first"),))
 
 
 def reviewed():
@@ -40,16 +52,17 @@ def test_the_ledger_law_of_each_mechanism():
     assert stages(reflection_only(**ROLES)) == (9, ("patch",), 1)
     assert stages(restart(**ROLES)) == (0, ("patch",), 1)
     assert stages(rollback_only(**ROLES)) == (9, ("coarse", "fine"), 0)
+    assert stages(direct_selection(**ROLES)) == (9, ("fine", "patch"), 1)
 
 
 def test_restrictions_replace_what_they_fix_and_keep_the_rest():
     full = rir(**ROLES, l_min=2, l_max=6, review_terminal=False, memory_position="tail")
     for name, make in MECHANISMS.items():
-        mechanism = make(**ROLES, l_min=2, l_max=6, review_terminal=False, memory_position="tail")
+        mechanism = make(**ROLES, l_min=2, l_max=6, review_terminal=False, memory_position="tail", rules=BOOK)
         assert isinstance(mechanism, Mechanism)
         assert mechanism.name == name
-        assert mechanism.restriction
-        assert mechanism.nodes == "branch"
+        assert (mechanism.restriction <= full.restriction) == (name != "lats")
+        assert mechanism.nodes == ("tree" if name == "lats" else "branch")
         assert (mechanism.review_terminal, mechanism.memory_position) == (False, "tail")
     assert full.when == Hybrid(ROLES["reviewer"], l_min=2, l_max=6)
     assert reflection_only(**ROLES).where == Here()
@@ -83,9 +96,9 @@ def test_settings_are_json_and_name_every_role_without_addresses():
         "where": ExactLocalizer(),
         "what": ScriptedPatch(),
     }
-    for make in MECHANISMS.values():
-        for roles in (ROLES, exact):
-            settings = make(**roles, uses_oracle=True, settings={"note": 1}).settings
+    for name, make in MECHANISMS.items():
+        for roles in (ROLES, *([exact] if name not in NEEDS_MODEL else [])):
+            settings = make(**roles, uses_oracle=True, settings={"note": 1}, rules=BOOK).settings
             assert json.loads(json.dumps(settings)) == settings
             assert settings["note"] == 1
             assert "0x" not in json.dumps(settings)
@@ -103,6 +116,24 @@ def test_bad_arguments_are_refused(make):
         make(**ROLES, lmin=3)
     with pytest.raises(TypeError):
         make(reviewer=never)
+
+
+@pytest.mark.parametrize("name", sorted(NEEDS_MODEL))
+def test_what_needs_a_model_says_so(name):
+    with pytest.raises(UsageError, match="played by a language model"):
+        MECHANISMS[name](act=keep, rules=BOOK)
+
+
+def test_expel_needs_rules():
+    with pytest.raises(UsageError, match="rules=None"):
+        MECHANISMS["expel"](**ROLES)
+
+
+def test_only_what_is_declared_uses_the_oracle():
+    plain = {name for name, make in MECHANISMS.items() if make(**ROLES, rules=BOOK).uses_oracle}
+    assert plain == {"reflexion", "lats", "restart_with_attribution"}
+    told = {name for name, make in MECHANISMS.items() if make(**ROLES, rules=BOOK, uses_oracle=True).uses_oracle}
+    assert set(MECHANISMS) - told == {"react", "reflact", "expel"}
 
 
 def test_a_lambda_will_do_for_a_role():

@@ -10,14 +10,16 @@ from rir_gym.memory import Fact, ReflectionMemory
 from rir_policies.scripted import ExactLocalizer, ExactReviewer, ScriptedPatch, rescue
 
 INF = float("inf")
+SOURCE = object()  # some oracle of the environment; these roles do not ask it
 VERDICT = Verdict(VerdictKind.ROLLBACK, diagnosis="ash was poured")
 
 
-def view(distances, *, left=5, steps=None, success=False, **changes):
+def view(distances, *, left=5, steps=None, success=False, exact=True, **changes):
     t = len(distances) - 1
     history = (Step(None, "o0"), *(Step(f"a{i}", f"o{i + 1}") for i in range(t)))
     points = tuple(RestorePoint(step, step, f"σ{step}") for step in (range(t + 1) if steps is None else steps))
-    oracle = OracleView(success, not success, float(success), tuple(distances))
+    least = tuple(0.0 if distance is None else float(distance) for distance in distances) if exact else ()
+    oracle = OracleView(success, not success, float(success), tuple(distances), least, SOURCE)
     base = View(
         seed=1,
         objective="g",
@@ -64,6 +66,31 @@ def test_rollback_iff_success_is_out_of_reach_here_and_not_at_some_restorable_st
         assert restore.stages == ("coarse", "fine")
         low, high = restore.interval
         assert low == expected <= high
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (view([5, 4, 9], exact=False), None),  # a longer plan than the calls left proves nothing
+        (view([5, 4, INF], exact=False), 1),
+        (view([9, 9, INF], exact=False), 1),  # no step is proven within reach; the latest with a plan is not hopeless
+        (view([5, 9, INF], exact=False), 0),  # one that is proven within reach goes first
+        (view([9, None, INF], exact=False), 0),
+        (view([5, 9, 9], exact=False, terminal=True), 0),
+        (view([INF, INF, INF], exact=False), None),
+        (view([9, 9, INF], exact=True), None),
+    ],
+)
+def test_a_bound_that_is_too_long_is_no_loss(seen, expected):
+    point = rescue(seen)
+    assert (point.t if point else None) == expected
+    assert kind(seen) is (VerdictKind.CONTINUE if expected is None else VerdictKind.ROLLBACK)
+
+
+def test_an_environment_that_knows_no_distance_is_named():
+    blind = replace(view([None, None]), oracle=OracleView(False, False, 0.0, (None, None)))
+    with pytest.raises(UsageError, match="oracle of distances"):
+        ExactReviewer()([blind])
 
 
 def test_what_is_learned_comes_with_every_verdict():
