@@ -1,0 +1,60 @@
+"""``rir-gym report RUN``: tables and plots of a run folder as Markdown, one HTML page, SVG files and JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from rir_gym.bench.document import Plot, html_page, markdown_text
+from rir_gym.bench.folder import read_run
+from rir_gym.bench.report import figures_json, report_blocks
+from rir_gym.errors import OutputExists, StoreError
+
+__all__ = ["main"]
+
+PAGE, MARKDOWN, FIGURES = "index.html", "report.md", "figures.json"
+_OURS = frozenset((PAGE, MARKDOWN, FIGURES, "plots"))
+
+
+def main(folder: Path, *, out: Path | None, as_json: bool) -> None:
+    """Read, arrange, write; an earlier report in the same place is replaced.
+
+    Raises:
+        OutputExists: ``out`` holds something else than a report.
+        StoreError: it cannot be written.
+        UsageError, RecordError: as ``read_run``.
+    """
+    place = folder / "report" if out is None else out
+    _check_free(place)
+    run = read_run(folder)
+    blocks = report_blocks(run, folder=str(folder))
+    figures = figures_json(run)
+    files = {PAGE: html_page(f"rir-gym: {run.plan.suite.name}", blocks), MARKDOWN: markdown_text(blocks)}
+    files[FIGURES] = json.dumps(figures, indent=1, allow_nan=False) + "\n"
+    files |= {f"plots/{block.name}.svg": block.svg for block in blocks if isinstance(block, Plot)}
+    try:
+        (place / "plots").mkdir(parents=True, exist_ok=True)
+        for old in (place / "plots").glob("*.svg"):
+            old.unlink()
+        for name, text in files.items():
+            work = place / f"{name}.partial"
+            work.write_text(text, "utf-8")
+            os.replace(work, place / name)
+    except OSError as error:
+        raise StoreError(f"path={str(place)!r}: cannot be written ({error.strerror or error})") from error
+    if as_json:
+        print(json.dumps(figures))
+        return
+    for note in run.notes:
+        print(note)
+    print(f"{place / PAGE}, {place / MARKDOWN}, {len(files) - 3} plots")
+
+
+def _check_free(place: Path) -> None:
+    try:
+        inside = {item.name for item in place.iterdir()} if place.exists() else set()
+    except OSError as error:
+        raise OutputExists(f"out={str(place)!r}: is no folder ({error.strerror})") from error
+    if other := sorted(inside - _OURS):
+        raise OutputExists(f"out={str(place)!r}: holds {other[0]!r}, no part of a report; choose another folder")
