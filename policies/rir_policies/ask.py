@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from rir_gym.base import Call, Message, View
-from rir_policies.model import Choice, Model, Prompt
+from rir_policies.model import Choice, Completion, Model, Prompt
 
 __all__ = ["Kind", "Role", "choose", "draw_seed", "generate", "prompt"]
 
@@ -26,13 +26,19 @@ def draw_seed(view: View, salt: str) -> int:
 
 
 def prompt(
-    view: View, messages: tuple[Message, ...], *, salt: str, max_new_tokens: int = 64, temperature: float = 0.0
+    view: View,
+    messages: tuple[Message, ...],
+    *,
+    salt: str,
+    max_new_tokens: int = 64,
+    temperature: float = 0.0,
+    pattern: str = "",
 ) -> Prompt:
     """A request of a role on a view. A reply ends where the model begins to write an observation itself."""
-    return Prompt(messages, draw_seed(view, salt), max_new_tokens, temperature, _STOP, view.run)
+    return Prompt(messages, draw_seed(view, salt), max_new_tokens, temperature, _STOP, view.run, pattern)
 
 
-def generate(model: Model, role: Role, kind: Kind, prompts: Sequence[Prompt]) -> list[Call]:
+def generate(model: Model, role: Role, kind: Kind, prompts: Sequence[Prompt]) -> list[tuple[Completion, Call]]:
     """One call of ``model.generate``; none where there are no prompts. ``Call.text`` is the reply.
 
     ``Call.seconds`` is the batch's time divided by its size.
@@ -43,16 +49,19 @@ def generate(model: Model, role: Role, kind: Kind, prompts: Sequence[Prompt]) ->
     replies = model.generate(prompts)
     seconds = (time.perf_counter() - start) / len(prompts)
     return [
-        Call(
-            role=role,
-            kind=kind,
-            messages=asked.messages,
-            text=reply.text,
-            prompt_tokens=reply.prompt_tokens,
-            reused_tokens=reply.reused_tokens,
-            generated_tokens=reply.generated_tokens,
-            cut_tokens=reply.cut_tokens,
-            seconds=seconds,
+        (
+            reply,
+            Call(
+                role=role,
+                kind=kind,
+                messages=asked.messages,
+                text=reply.text,
+                prompt_tokens=reply.prompt_tokens,
+                reused_tokens=reply.reused_tokens,
+                generated_tokens=reply.generated_tokens,
+                cut_tokens=reply.cut_tokens,
+                seconds=seconds,
+            ),
         )
         for asked, reply in zip(prompts, replies, strict=True)
     ]
@@ -61,7 +70,10 @@ def generate(model: Model, role: Role, kind: Kind, prompts: Sequence[Prompt]) ->
 def choose(
     model: Model, role: Role, kind: Kind, prompts: Sequence[Prompt], options: Sequence[tuple[str, ...]]
 ) -> list[tuple[Choice, Call]]:
-    """One call of ``model.choose``; none where there are no prompts. ``Call.text`` is the chosen option."""
+    """One call of ``model.choose``; none where there are no prompts.
+
+    ``Call.text`` is the chosen option; of a written choice it is what was written, which may be none of the options.
+    """
     if not prompts:
         return []
     start = time.perf_counter()
@@ -74,14 +86,21 @@ def choose(
                 role=role,
                 kind=kind,
                 messages=asked.messages,
-                text=row[choice.index],
+                text=_said(choice, row),
                 options=row,
-                scores=tuple(choice.scores),
+                scores=tuple(choice.scores) or None,
                 prompt_tokens=choice.prompt_tokens,
                 reused_tokens=choice.reused_tokens,
+                generated_tokens=choice.generated_tokens,
                 cut_tokens=choice.cut_tokens,
                 seconds=seconds,
             ),
         )
         for asked, row, choice in zip(prompts, options, choices, strict=True)
     ]
+
+
+def _said(choice: Choice, options: Sequence[str]) -> str:
+    if choice.text is not None:
+        return choice.text
+    return "" if choice.index is None else options[choice.index]

@@ -29,11 +29,15 @@ __all__ = [
     "Requests",
     "act",
     "actions",
+    "ask",
     "coarse",
     "decide",
     "declined",
+    "diagnosed",
+    "draft",
     "fine",
     "follow",
+    "listed",
     "load_prompts",
     "offered",
     "options",
@@ -97,8 +101,7 @@ def coarse(view: View, verdict: Verdict, points: Sequence[RestorePoint], prompts
 
 def fine(view: View, verdict: Verdict, points: Sequence[RestorePoint], prompts: Prompts) -> tuple[Message, ...]:
     """The localizer is asked for the restore point: it sees g, f, M and the candidates' σ, not h_t (Algorithm 1)."""
-    lines = "\n".join(f"step {point.t}: {_plain(' '.join(point.summary.split())) or '-'}" for point in points)
-    tail = prompts.fill("fine.point", diagnosis=_diagnosis(verdict), candidates=lines)
+    tail = prompts.fill("fine.point", diagnosis=_diagnosis(verdict), candidates=listed(points))
     return (_system(view, prompts), Message("user", _join([*_memory(view, prompts, "tail"), tail])))
 
 
@@ -108,6 +111,27 @@ def patch(view: View, verdict: Verdict, restore: Restore, prompts: Prompts) -> t
     start = resumed if resumed < view.t else 0
     tail = prompts.fill("patch.cause", start=start, end=view.t, diagnosis=_diagnosis(verdict))
     return _conversation(view, prompts, [tail], start=start)
+
+
+def ask(view: View, prompts: Prompts, section: str, *, start: int = 0, **values: object) -> tuple[Message, ...]:
+    """A question of another mechanism on the branch from step ``start`` on: its own section, ``values`` filled in."""
+    return _conversation(view, prompts, [_status(view, prompts), prompts.fill(section, **values)], start=start)
+
+
+def diagnosed(verdict: Verdict) -> str:
+    """The diagnosis as it stands in a prompt."""
+    return _diagnosis(verdict)
+
+
+def draft(view: View) -> str:
+    """The proposed action as a critic of drafts reads it."""
+    proposed = view.proposed
+    return _plain(str(proposed.action)) if proposed is not None and proposed.kind is DecisionKind.ACTION else "none"
+
+
+def listed(points: Sequence[RestorePoint]) -> str:
+    """One line a restore point: its step and its summary σ."""
+    return "\n".join(f"step {point.t}: {_plain(' '.join(point.summary.split())) or '-'}" for point in points)
 
 
 def follow(messages: Sequence[Message], reply: str, question: str) -> tuple[Message, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
@@ -33,6 +34,8 @@ class Prompt:
         stop: strings that end the reply; the text is cut before the first of them.
         episode: prompts with the same number belong to one run of one episode, 0 to none; a backend that keeps what it
             computed may keep it apart for each.
+        pattern: a regular expression that the whole reply has to match, "" for any text; written in what Python's and
+            Rust's dialects share. A backend that cannot see to it refuses. ``choose`` ignores it.
 
     Raises:
         UsageError: a field outside of these bounds.
@@ -44,6 +47,7 @@ class Prompt:
     temperature: float = 0.0
     stop: tuple[str, ...] = ()
     episode: int = 0
+    pattern: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what no model can serve."""
@@ -58,6 +62,10 @@ class Prompt:
             raise UsageError(f"temperature={self.temperature!r}: a finite number, 0 (greedy) or more")
         if isinstance(self.stop, str) or "" in self.stop:
             raise UsageError(f"stop={self.stop!r}: a tuple of non-empty strings")
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise UsageError(f"pattern={self.pattern!r}: a regular expression ({error})") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +98,21 @@ class Choice:
     """One option chosen out of several.
 
     Args:
-        index: of the chosen option.
-        scores: one per option: the mean natural log-probability of its tokens after the prompt (length-normalised).
+        index: of the chosen option; None where a backend that writes its choice wrote none of them (``text``).
+        scores: one per option: the mean natural log-probability of its tokens after the prompt (length-normalised);
+            empty where the choice was written.
         prompt_tokens, reused_tokens, cut_tokens: as in ``Completion``; the prompt is counted once.
+        generated_tokens: of a written choice.
+        text: what was written; None where the options were scored.
     """
 
-    index: int
-    scores: tuple[float, ...]
+    index: int | None
+    scores: tuple[float, ...] = ()
     prompt_tokens: int = 0
     reused_tokens: int = 0
     cut_tokens: int = 0
+    generated_tokens: int = 0
+    text: str | None = None
 
 
 @runtime_checkable

@@ -165,3 +165,68 @@ fact:"""
     assert read_facts("fact: the record is on the shelf", step=5, question=question) != ()
     many = "\n".join(f"fact: thing number {word} is there" for word in "abcdefgh")
     assert len(read_facts(many, step=0)) == 4
+
+
+@pytest.mark.parametrize(
+    ("reply", "action"),
+    [
+        ('Here you are: {"action": "go north"}', "go north"),
+        ('{"thought": "x", "next_action": "go north", "why": "cut of', "go north"),
+        ("{'action': 'go north',}", "go north"),
+        ('{"decision": {"command": "go north"}}', "go north"),
+        ('Action: go north\n{"action": "go south"}', "go north"),
+        ('go north\nObservation 4: a hall\n{"action": "go south"}', "go north"),
+        ("Thought: north\nAction: go north\n<observation step='3'>\nAction: go south", "go north"),
+        ("Observation: a hall\nAction: go north", "go north"),
+        ('print({"a": 1})', 'print({"a": 1})'),
+        ("[[4, 3]]", "[[4, 3]]"),
+        ('{"thought": "go north"}', None),
+        ('{"action": "go nor', None),
+        ("{}", None),
+    ],
+)
+def test_json_and_invented_observations(reply, action):
+    assert read_action(reply, can_submit=False).action == action
+
+
+@pytest.mark.parametrize(
+    ("reply", "action"),
+    [
+        ("go north", None),
+        ("rollback 1", None),
+        ("Action: take 1", None),
+        ("Thought: x\ngo north", None),
+        ("go north\n", "go north"),
+        ("go north\nand then per", "go north"),
+        ("```\ngo north\n```", "go north"),
+        ("go north\nObservation: you s", "go north"),
+        ("final: 12", None),
+        ("final: the key is under the m", "the key is under the m"),
+        ("final: 12\nAction: go", "12"),
+    ],
+)
+def test_where_a_reply_was_cut_off_its_last_line_is_not_trusted(reply, action):
+    assert read_action(reply, can_submit=True, cut=True).action == action
+    assert read_action(reply, can_submit=True).kind is not DecisionKind.UNPARSED
+
+
+def test_a_cut_end_is_left_out_of_what_is_remembered():
+    assert read_final("12", cut=True).kind is DecisionKind.UNPARSED
+    assert read_final("It is Paris, I th", cut=True).action == "It is Paris, I th"
+    assert [fact.text for fact in read_facts("fact: a book lies here\nfact: the door needs 1", step=0, cut=True)] == [
+        "a book lies here"
+    ]
+    said = "The ash was poured too early. Next time wait until step 1"
+    assert read_reflection(said, cut=True) == "The ash was poured too early."
+    assert read_reflection("The ash was poured at step 1", cut=True) == "The ash was poured at step"
+    assert read_reflection(said) == said
+
+
+def test_facts_and_causes_in_json():
+    assert [fact.channel for fact in read_facts('{"facts": ["a red book"], "elimination": "ash is bad"}', step=1)] == [
+        "fact",
+        "elimination",
+    ]
+    assert read_facts('{"learned": ["fact: a red book", "none"]}', step=1)[0].text == "a red book"
+    assert read_reflection('{"failure_cause": "the ash was poured", "x": 1}') == "the ash was poured"
+    assert read_reflection('{"x": "the ash was poured"}') is None

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 
 from rir_policies.encoding import Encoded
+from rir_policies.grammar import Matcher
 from rir_policies.hf.network import Network
 from rir_policies.hf.stores import Begun, Store
 from rir_policies.model import Completion, Prompt, cut_at_stop
@@ -36,6 +37,7 @@ class Row:
     prompt: Prompt
     encoded: Encoded
     generator: torch.Generator
+    matcher: Matcher | None = None
     reused: int = 0
     token_ids: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
@@ -43,21 +45,26 @@ class Row:
     stop_reason: Literal["stop", "length", "end"] | None = None
 
     @classmethod
-    def of(cls, prompt: Prompt, encoded: Encoded) -> Row:
-        """A row without a token yet, with a generator of its own."""
+    def of(cls, prompt: Prompt, encoded: Encoded, matcher: Matcher | None = None) -> Row:
+        """A row without a token yet, with a generator of its own; ``matcher`` holds it to the prompt's pattern."""
         generator = torch.Generator()
         generator.manual_seed(prompt.seed % 2**63)
-        return cls(prompt, encoded, generator)
+        return cls(prompt, encoded, generator, matcher)
 
     def take(self, log_probs: torch.Tensor, ending: Ending) -> int:
         """The next token, given [vocabulary] log-probabilities on the CPU; a finished row is carried along."""
         if self.stop_reason:
             return 0
+        open_ = log_probs
+        if self.matcher is not None:
+            open_ = log_probs.masked_fill(~torch.from_numpy(self.matcher.allowed()), -torch.inf)
         if self.prompt.temperature == 0:
-            token = int(log_probs.argmax())
+            token = int(open_.argmax())
         else:
-            weights = torch.softmax(log_probs / self.prompt.temperature, dim=-1)
+            weights = torch.softmax(open_ / self.prompt.temperature, dim=-1)
             token = int(torch.multinomial(weights, 1, generator=self.generator))
+        if self.matcher is not None:
+            self.matcher.take(token)
         self.token_ids.append(token)
         self.log_probs.append(float(log_probs[token]))
         if token in ending.ids:

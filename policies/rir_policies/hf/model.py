@@ -17,6 +17,7 @@ from rir_gym.base import Message
 from rir_gym.errors import ModelError, UsageError
 from rir_policies.context import fitted
 from rir_policies.encoding import ChatEncoder, Encoded
+from rir_policies.grammar import Matcher, Matchers
 from rir_policies.hf.adapters import Adapters
 from rir_policies.hf.decoding import Ending, Row, decode
 from rir_policies.hf.network import Network
@@ -82,6 +83,7 @@ class HFModel:
         self._ending = Ending(self.encoder.end_ids, self.encoder.stop, self._read)
         self._stores: OrderedDict[int, Store] = OrderedDict()
         self._batch_tokens = _BATCH_TOKENS
+        self._matchers: Matchers | None = None
 
     def encode(self, messages: Sequence[Message]) -> list[int]:
         """Token ids of the prompt, exactly one BOS where the tokenizer has one; see ``ChatEncoder.encode``."""
@@ -91,12 +93,14 @@ class HFModel:
         """One completion per prompt.
 
         Raises:
-            ModelError: a prompt that does not fit the context however it is cut, or logits that are not numbers.
+            ModelError: a prompt that does not fit the context however it is cut, logits that are not numbers, or a
+                pattern that cannot be followed.
+            MissingDependency: a prompt has a pattern, and the extra "grammar" is not installed.
         """
         encoded = [self._fitted(prompt.messages, prompt.max_new_tokens) for prompt in prompts]
 
         def run(members: Sequence[int]) -> list[Completion]:
-            rows = [Row.of(prompts[i], encoded[i]) for i in members]
+            rows = [Row.of(prompts[i], encoded[i], self._matcher(prompts[i].pattern)) for i in members]
             decode(self.network, self._store(prompts[members[0]]), rows, self._ending)
             return [row.completion() for row in rows]
 
@@ -237,6 +241,13 @@ class HFModel:
                 f"its context of {self.context_tokens} tokens; give fewer messages or new tokens"
             )
         return found
+
+    def _matcher(self, pattern: str) -> Matcher | None:
+        if not pattern:
+            return None
+        if self._matchers is None:
+            self._matchers = Matchers(self.tokenizer, vocabulary=self.network.vocabulary, end_ids=self.encoder.end_ids)
+        return self._matchers.matcher(pattern)
 
     def _read(self, token_ids: Sequence[int]) -> str:
         text = self.tokenizer.decode(token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)

@@ -39,6 +39,7 @@ class Network:
         name: for errors.
 
     Attributes:
+        vocabulary: number of token ids that it scores.
         adapters, adapter: which adapter is switched on before a forward pass; see ``hf.adapters``.
 
     Raises:
@@ -56,7 +57,7 @@ class Network:
         self.context_tokens: int | None = getattr(config, "max_position_embeddings", None)
         self._kinds: list[str] | None = getattr(config, "layer_types", None)
         self._window: int | None = getattr(config, "sliding_window", None)
-        self._vocabulary: int = config.vocab_size
+        self.vocabulary: int = config.vocab_size
         self.adapters: Adapters | None = None
         self.adapter: str | None = None
         self._family: Family | None = None
@@ -156,7 +157,7 @@ class Network:
 
     def _probe(self) -> torch.Tensor:
         generator = torch.Generator().manual_seed(0)
-        ids = torch.randint(0, self._vocabulary, (1, _PROBE), generator=generator)
+        ids = torch.randint(0, self.vocabulary, (1, _PROBE), generator=generator)
         return ids.to(self.device)
 
     def _tried(self) -> Family:
