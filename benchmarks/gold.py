@@ -36,9 +36,11 @@ ALFWORLD_TYPES = (
     *("pick_and_place_simple", "look_at_obj_in_light", "pick_clean_then_place_in_recep"),
     *("pick_heat_then_place_in_recep", "pick_cool_then_place_in_recep", "pick_two_obj_and_place"),
 )
+WORKSPACE_FAMILIES = ("backups", "chapters", "invoices", "labels", "ledger", "logs", "orders", "reminders")
 GAMES = {
     "rir_gym/Apothecary-v0": Games((10, 200)),
     "rir_gym/ALFWorldStyle-v0": Games((6, 60), [{"task_type": each} for each in ALFWORLD_TYPES]),
+    "rir_gym/Workspace-v0": Games((16, 200), [{"family": each} for each in WORKSPACE_FAMILIES]),
 }
 
 

@@ -39,6 +39,7 @@ ENVIRONMENTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "rir_gym/TextWorld-TreasureHunter-v0": _GAMES,
     "rir_gym/TextWorld-Cooking-v0": _GAMES,
     "rir_gym/Apothecary-v0": ({},),
+    "rir_gym/Workspace-v0": tuple({"family": each} for each in ("backups", "chapters", "invoices", "labels", "ledger")),
 }
 
 ANY = 10**6
@@ -119,7 +120,7 @@ def _found(env: rir_gym.RollbackWrapper, start: Node, *, depth: int | None, most
         node, deep = waiting.popleft()
         if node.step.over or deep == depth:
             continue
-        for action in _admissible(node):
+        for action in _admissible(env, node):
             if most is not None and met >= most:
                 waiting.clear()
                 break
@@ -138,16 +139,23 @@ def _success(node: Node) -> bool:
     return bool((node.step.oracle or {}).get("success"))
 
 
-def _admissible(node: Node) -> Sequence[str]:
-    if node.step.admissible is None:
+def _admissible(env: rir_gym.RollbackWrapper, node: Node) -> Sequence[str]:
+    """What the environment lists at a node; where it lists nothing, what its oracle thinks worth trying there."""
+    if node.step.admissible is not None:
+        return node.step.admissible
+    if env.node is not node:
+        env.rollback(node)
+    candidates = getattr(env.get_wrapper_attr("oracle"), "candidates", None)
+    if candidates is None:
         raise SystemExit("an environment that lists its admissible actions is needed")
-    return node.step.admissible
+    listed: Sequence[str] = candidates()
+    return listed
 
 
 def _action(env: rir_gym.RollbackWrapper, rng: random.Random) -> str:
     oracle: Oracle = env.get_wrapper_attr("oracle")
     best = oracle.best_action() if rng.random() < FOLLOWED else None
-    return best or rng.choice(_admissible(env.node))
+    return best or rng.choice(_admissible(env, env.node))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -164,6 +164,124 @@ def _collect(
     )
 
 
+@app.command("bench")
+def _bench(
+    suite: Annotated[str | None, typer.Argument(metavar="SUITE", help="Name, or the path of a .toml file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder; the same command goes on in it.")] = None,
+    episodes: Annotated[int | None, typer.Option(help="n of every cell, instead of the suite's.")] = None,
+    section: Annotated[list[str] | None, typer.Option(help="Only this table; repeatable.")] = None,
+    mechanism: Annotated[list[str] | None, typer.Option(help="Only this mechanism; repeatable.")] = None,
+    model: options.Model = None,
+    rules: Annotated[Path | None, typer.Option(help="Rule book of ExpeL, JSON, from training seeds.")] = None,
+    workers: Annotated[int, typer.Option(help="Processes; the data do not depend on it. 0: this one.")] = 2,
+    compression: Annotated[str, typer.Option(help="none, or zstd (extra 'data').")] = "none",
+    labels: Annotated[bool, typer.Option(help="Look up the truth about every episode after the run.")] = True,
+    gold: Annotated[
+        bool, typer.Option("--gold", help="Measure gold lengths on the training seeds; play nothing.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Compare mechanisms on a suite: the same seeds and budgets for all. Without a name, list the suites.
+
+    Example: rir-gym bench smoke --out runs/smoke
+    """
+    from rir_gym.cli import bench as command
+    from rir_gym.cli import bench_gold
+
+    if suite is None:
+        command.show_suites()
+    elif gold:
+        bench_gold.main(suite, as_json=as_json)
+    else:
+        command.main(
+            suite,
+            out=out,
+            episodes=episodes,
+            sections=section or (),
+            mechanisms=mechanism or (),
+            model=model,
+            workers=workers,
+            rules=rules,
+            compression=compression,
+            labels=labels,
+            as_json=as_json,
+        )
+
+
+@app.command("report")
+def _report(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of rir-gym bench.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the report; by default RUN/report.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write the tables and plots of a run as Markdown, one HTML page, SVG files and JSON.
+
+    Example: rir-gym report runs/smoke
+    """
+    from rir_gym.cli import report as command
+
+    command.main(folder, out=out, as_json=as_json)
+
+
+@app.command("export")
+def _export(
+    format: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="sft, messages, roles, dpo, kto, tokens, parquet or minari.")
+    ],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="A record file, or a folder of them.")],
+    out: Annotated[Path, typer.Option(help="The new folder; must not exist.")],
+    split_by: Annotated[str | None, typer.Option(help="task: hold out whole tasks in a test split.")] = None,
+    test_share: Annotated[float, typer.Option(help="Share of tasks in the test split, with --split-by.")] = 0.1,
+    only: Annotated[str | None, typer.Option(help="success or all; what is usual depends on the format.")] = None,
+    placement: Annotated[str | None, typer.Option(help="Where memory stands in prompts: system or tail.")] = None,
+    requests: Annotated[bool, typer.Option("--requests", help="Rows for granted requests for a review, too.")] = False,
+    shape: Annotated[str, typer.Option(help="chat, or text for models without a chat template.")] = "chat",
+    tokenizer: Annotated[str | None, typer.Option(help="Folder, GGUF file or hub name.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Longer rows are left out; needs --tokenizer.")] = None,
+    too_long: Annotated[str, typer.Option(help="drop; or cut (tokens only) the middle of prompts.")] = "drop",
+    escape: Annotated[bool, typer.Option("--escape", help="Break up control tokens in texts.")] = False,
+    labels: Annotated[str, typer.Option(help="Of roles: outcome, oracle, or a file of labels.")] = "outcome",
+    with_oracle: Annotated[
+        bool, typer.Option("--with-oracle", help="Take mechanisms that read an oracle, too.")
+    ] = False,
+    keep_duplicates: Annotated[bool, typer.Option("--keep-duplicates", help="Keep rows that train the same.")] = False,
+    file: Annotated[str, typer.Option(help="jsonl or parquet, for formats of rows.")] = "jsonl",
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out instead of stopping.")] = False,
+    prompts: options.Prompts = None,
+    as_json: Json = False,
+) -> None:
+    """Turn records into training data; see docs/exports.md for what each format holds.
+
+    Example: rir-gym export sft data/first --split-by task --out data/first-sft
+    """
+    from rir_gym.cli import export as command
+
+    command.main(
+        command.Wanted(
+            format=format,
+            only=only,  # type: ignore[arg-type]
+            placement=placement,  # type: ignore[arg-type]
+            requests=requests,
+            split_by=split_by,
+            test_share=test_share,
+            tokenizer=tokenizer,
+            max_tokens=max_tokens,
+            too_long=too_long,
+            escape=escape,
+            shape=shape,
+            labels=labels,
+            with_oracle=with_oracle,
+            duplicates="keep" if keep_duplicates else "drop",
+            file=file,  # type: ignore[arg-type]
+            errors="skip" if skip_bad else "raise",
+            prompts=prompts,
+        ),
+        data,
+        out=out,
+        as_json=as_json,
+    )
+
+
 @app.command("view")
 def _view(
     file: Annotated[Path, typer.Argument(help="A record file or a folder of them.")],

@@ -133,7 +133,8 @@ def _mechanism(request: Request) -> tuple[Mechanism, dict[str, Any]]:
         review_terminal=request.review_terminal,
         memory_position=position,
     )
-    return mechanism, {**origin, "packages": ["transformers", "torch", *extras]}
+    loaded = [] if request.model.startswith(("http://", "https://")) else ["transformers", "torch"]
+    return mechanism, {**origin, "packages": [*loaded, *extras]}
 
 
 def _again(mechanism: Mechanism, attempt: int) -> Mechanism:

@@ -38,7 +38,7 @@ Episodes = Annotated[int, _Option(help="How many; a larger number goes on where 
 Json = Annotated[bool, _Option("--json", help="Print JSON for machines instead of tables.")]
 MechanismName = Annotated[str, _Option(help="react, reflection_only, rollback_only, restart or rir.")]
 MemoryPositionName = Annotated[str, _Option(help="system (the paper) or tail (keeps the KV cache).")]
-Model = Annotated[str | None, _Option(help="Hub name, folder or GGUF file; plays every role.")]
+Model = Annotated[str | None, _Option(help="Hub name, folder, GGUF file, or URL#NAME of a server; plays every role.")]
 Overwrite = Annotated[bool, _Option("--overwrite", help="Replace the records that --out holds.")]
 Prompts = Annotated[Path | None, _Option(help="Folder of prompt files that replace the packaged ones.")]
 ReviewTerminal = Annotated[bool, _Option(help="Review once when the environment has ended.")]

@@ -94,11 +94,12 @@ def config_of(request: Request) -> dict[str, Any]:
 def _player_config(request: Request) -> dict[str, Any]:
     if request.model is None:
         return {"agent": request.agent, "reviewer": request.reviewer}
+    from rir_policies.opening import model_identity
     from rir_policies.prompts import load_prompts
 
     path = Path(request.model).expanduser()
     return {
-        "model": path.absolute().name if path.exists() else request.model,
+        "model": path.absolute().name if path.exists() else model_identity(request.model),
         "weights": _sampled(path) if path.exists() else None,
         "prompts": load_prompts(request.prompts).digest,
         "thought_tokens": request.thought_tokens,

@@ -120,19 +120,20 @@ def model_mechanism(
     review_terminal: bool = True,
     memory_position: MemoryPosition = "system",
 ) -> tuple[Mechanism, dict[str, Any]]:
-    """Every role played by one local model; and what to record of model and prompts.
+    """Every role played by one model, loaded here or on a server; and what to record of model and prompts.
 
     Raises:
         UnknownName: no such mechanism.
+        UsageError: the URL of a server without a model's name, or with unknown arguments.
         ModelError, MissingDependency: the model cannot be loaded.
     """
     from rir_policies.mechanisms import MECHANISMS, model_roles
     from rir_policies.prompts import load_prompts
 
     build, texts = _mechanism(MECHANISMS, mechanism), load_prompts(prompts)
-    from rir_policies.hf import load
+    from rir_policies.opening import open_model
 
-    loaded = load(model)
+    loaded = open_model(model)
     roles = model_roles(loaded, prompts=texts, thought_tokens=thought_tokens, temperature=temperature)
     built = build(**roles, review_terminal=review_terminal, memory_position=memory_position)
     return built, {"agent": "model", "model": loaded.name, "prompts": f"{texts.version} sha256:{texts.digest}"}

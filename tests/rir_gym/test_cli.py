@@ -112,7 +112,7 @@ def test_the_demo_prints_tables_intervals_and_a_tree(cli):
 
 FAULTS = {
     "unknown id": (("--env", "rir_gym/Nope-v0"), "env='rir_gym/Nope-v0': unknown; known are rir_gym/"),
-    "unknown mechanism": (("--mechanism", "nope"), "mechanism='nope': unknown; known are react"),
+    "unknown mechanism": (("--mechanism", "nope"), "mechanism='nope': unknown; known are agent_only"),
     "unknown reviewer": (("--reviewer", "nope"), "reviewer='nope': unknown"),
     "no expert": (("--env", "FrozenLake-v1"), "experts are those of rir_gym/"),
     "agent calls": (("--agent-calls", "0"), "agent_calls=0: a budget is an int of at least 1"),
