@@ -14,6 +14,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 __all__ = ["Attempt", "Channel", "Fact", "Failure", "Memory", "ReflectionMemory"]
 
+_MAX_FACTS = 256
+
 Channel = Literal["fact", "elimination", "affordance"]
 
 
@@ -97,14 +99,18 @@ class ReflectionMemory:
     failure: Failure | None = None
 
     def learn(self, learned: Sequence[Fact]) -> ReflectionMemory:
-        """Merge ΔE. The same statement in the same channel is kept once, as it was seen last (this clears its mark)."""
-        merged = {(fact.channel, fact.text): fact for fact in self.environment}
+        """Merge ΔE. The same statement in the same channel is kept once, as it was seen last (this clears its mark).
+
+        Statements that differ in case, spaces or a last mark are the same. At most 256 are kept: of more, those to be
+        re-verified go first, then those that an action can change, then the others, the oldest of each kind first.
+        """
+        merged = {(fact.channel, _plain(fact.text)): fact for fact in self.environment}
         for fact in learned:
-            known = merged.get((fact.channel, fact.text))
+            known = merged.get((fact.channel, _plain(fact.text)))
             if known is not None and known.invariant:
                 continue
-            merged[(fact.channel, fact.text)] = fact
-        return replace(self, environment=tuple(merged.values()))
+            merged[(fact.channel, _plain(fact.text))] = fact
+        return replace(self, environment=_capped(tuple(merged.values())))
 
     def abandon(
         self,
@@ -172,7 +178,17 @@ class ReflectionMemory:
 
 
 def _same(a: str, b: str) -> bool:
-    return " ".join(a.casefold().split()) == " ".join(b.casefold().split())
+    return _plain(a) == _plain(b)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).rstrip(" .!。！") or text
+
+
+def _capped(facts: tuple[Fact, ...]) -> tuple[Fact, ...]:
+    dearest_last = sorted(range(len(facts)), key=lambda i: (not facts[i].reverify, facts[i].invariant, i))
+    gone = set(dearest_last[: max(0, len(facts) - _MAX_FACTS)])
+    return tuple(fact for i, fact in enumerate(facts) if i not in gone)
 
 
 def _provenance(fact: Fact) -> str:
