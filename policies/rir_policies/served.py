@@ -13,16 +13,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from rir_gym.base import Message
-from rir_gym.errors import MissingDependency, ModelError, UsageError
-from rir_policies.context import fitted
-from rir_policies.encoding import ChatEncoder, Encoded
+from rir_gym.errors import ModelError, UsageError
 from rir_policies.marks import broken_up
 from rir_policies.model import Choice, Completion, Prompt, check_options, cut_at_stop, pick
 from rir_policies.pointed import read_choice
+from rir_policies.served_encoding import SharedEncoder
 from rir_policies.served_scores import ChatScores, EchoScores, Scorer, chat_messages
 from rir_policies.wire import Wire
 
@@ -93,11 +91,13 @@ class ServedModel:
         self.wire = Wire(
             url.rstrip("/"), name, api_key_env=api_key_env, timeout_s=timeout_s, retries=retries, sleep=sleep
         )
-        self.concurrency, self.choice_tokens, self.context_tokens = concurrency, choice_tokens, context_tokens
-        self.encoder = None if tokenizer is None else ChatEncoder(_loaded(tokenizer))
+        self.concurrency, self.choice_tokens = concurrency, choice_tokens
+        self._encoder: SharedEncoder | None = None
+        if tokenizer is not None:
+            self._encoder = SharedEncoder(tokenizer, name=name, context_tokens=context_tokens)
         self._written = choose == "text"
         self._scorer: Scorer | None = None
-        self._trying, self._encoding = threading.Lock(), threading.Lock()  # fast tokenizers are not for several threads
+        self._trying = threading.Lock()
 
     def generate(self, prompts: Sequence[Prompt]) -> Sequence[Completion]:
         """One completion per prompt.
@@ -145,14 +145,14 @@ class ServedModel:
         if prompt.pattern:
             body["structured_outputs"] = {"regex": prompt.pattern}
         stop, cut = prompt.stop, 0
-        if self.encoder is None:
+        if self._encoder is None:
             body["messages"] = chat_messages(prompt.messages, broken_up)
             if prompt.messages[-1].role == "assistant":
                 body |= {"add_generation_prompt": False, "continue_final_message": True}
             path = "/chat/completions"
         else:
-            encoded = self._fitted(prompt.messages, prompt.max_new_tokens)
-            stop, cut = (*stop, *self.encoder.stop), encoded.cut_tokens
+            encoded = self._encoder.fit(prompt.messages, prompt.max_new_tokens)
+            stop, cut = (*stop, *self._encoder.stop), encoded.cut_tokens
             body["prompt"], path = encoded.ids, "/completions"
         if stop:
             body["stop"] = list(stop)
@@ -211,28 +211,11 @@ class ServedModel:
         with self._trying:
             if self._scorer is None:
                 scorer: Scorer = ChatScores(self.wire, broken_up)
-                if self.encoder is not None:
-                    scorer = EchoScores(self.wire, self._plain, self._fitted)
+                if self._encoder is not None:
+                    scorer = EchoScores(self.wire, self._encoder.plain, self._encoder.fit)
                 scorer.check()
                 self._scorer = scorer
             return self._scorer
-
-    def _fitted(self, messages: Sequence[Message], new_tokens: int) -> Encoded:
-        assert self.encoder
-        with self._encoding:
-            if self.context_tokens is None:
-                return self.encoder.encode(messages)
-            found = fitted(self.encoder.encode, messages, self.context_tokens - new_tokens)
-        if found is None:
-            raise ModelError(
-                f"model={self.name!r}: {len(messages)} messages cannot be cut to context_tokens={self.context_tokens}"
-            )
-        return found
-
-    def _plain(self, text: str) -> list[int]:
-        assert self.encoder
-        with self._encoding:
-            return self.encoder.plain(text)
 
     def _each(self, ask: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """One result per item, in order; after an error no further item is begun."""
@@ -241,17 +224,3 @@ class ServedModel:
             return list(pool.map(ask, items))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _loaded(tokenizer: Any) -> Any:
-    if not isinstance(tokenizer, str | Path):
-        return tokenizer
-    try:
-        from transformers import AutoTokenizer
-    except ImportError as error:
-        raise MissingDependency("encoding for a served model", "hf") from error
-    try:
-        return AutoTokenizer.from_pretrained(str(tokenizer), trust_remote_code=False)
-    except Exception as error:  # the library raises what it likes
-        reason = " ".join(str(error).split())[:200]
-        raise ModelError(f"tokenizer={str(tokenizer)!r}: cannot be loaded ({reason})") from error

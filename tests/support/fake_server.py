@@ -62,7 +62,10 @@ def serving(answer: Callable[[str, dict[str, Any], dict[str, str]], Answer]) -> 
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 128
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     server.block_on_close = False
     asked.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
