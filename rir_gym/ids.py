@@ -25,7 +25,7 @@ class EnvId:
         agent_calls: B_agent where a run names none (ours: about 1.8 times a usual gold path).
         seed_argument: the argument that chooses the task, where the reset seed does not; "" for none.
         policies: the module with its knowledge-limited ``Expert`` and the evidence-only roles; "" for none.
-        gold_steps: fewest and most actions of the gold paths seen with the default arguments; None unmeasured.
+        gold_steps: fewest and most actions of the gold paths that ``benchmarks/gold.py`` sees; None unmeasured.
         snapshot: the mechanism that "auto" chooses.
         oracle: whether it knows what is still recoverable.
         irreversible: whether an action can put success out of reach for good.
@@ -70,6 +70,7 @@ IDS = (
         agent_calls=90,
         seed_argument="game_seed",
         policies="rir_envs.alfworld_policies",
+        gold_steps=(6, 15),
         oracle=True,
         reusable=True,
     ),
@@ -78,6 +79,7 @@ IDS = (
         "rir_envs.apothecary:ApothecaryEnv",
         agent_calls=28,
         policies="rir_envs.apothecary_policies",
+        gold_steps=(11, 13),
         oracle=True,
         irreversible=True,
         reusable=True,

@@ -20,6 +20,7 @@ from rir_gym.base import Checkpoint, Node
 from rir_gym.errors import NotRestorable, RollbackRefused, SnapshotError, UsageError
 from rir_gym.snapshot.auto import choose
 from rir_gym.snapshot.lifetime import Lifetime
+from rir_gym.snapshot.protocol import Adopting
 from rir_gym.snapshot.world import World, descends
 from rir_gym.values import fresh
 
@@ -33,7 +34,9 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
 
     Args:
         env: the environment; its own wrappers (time limits, reward transforms) are rolled back with it.
-        snapshot: "auto", "native", "heap", "pickle", "deepcopy" or "replay"; proven on this environment, or refused.
+        snapshot: "auto", "native", "heap", "pickle", "deepcopy", "fork", "replay" or "keyframes" (of the first of these
+            that is proven; "keyframes:heap" of that one); proven on this environment, or refused. With "fork" the
+            environment lives in another process: ``env`` is closed, and ``unwrapped`` is a proxy.
         rng: "same" puts every generator back (same action, same future); "resample" draws a new future.
         reward: "telescope" pays G_r − G_t − rollback_cost at a rollback, so that the undiscounted sum over the run is
             the return of the branch that survives minus the costs; "zero" pays −rollback_cost. With a discount below
@@ -47,6 +50,8 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         keep: "all" checkpoints, or besides the root's the last so many, in the order in which their nodes were left.
         keep_bytes: a budget for their sizes, if the mechanism can tell: the further back, the fewer stay (1 in 2, 4…).
         share: attributes of a layer of ``env`` that are neither copied nor compared (sockets, handles, loggers).
+        step_timeout: seconds that a step may take, with "fork" only: one that takes longer ends the episode with
+            ``info["timeout"]`` and can be undone. None is no limit.
         keyword: the text action ``"<keyword> <int>"`` is the rollback to that restore point.
 
     Raises:
@@ -81,6 +86,7 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         keep: int | Literal["all"] = "all",
         keep_bytes: int | None = None,
         share: Sequence[str] = (),
+        step_timeout: float | None = None,
         keyword: str = "rollback",
         _make: Callable[[], gym.Env[Any, Any]] | None = None,
     ) -> None:
@@ -100,11 +106,13 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
         self.settings = {**given, "share": list(share)}
         gym.utils.RecordConstructorArgs.__init__(self, **self.settings)
         self._code = ActionCode(copy.deepcopy(env.action_space), max_depth, keyword)
-        mechanism, self.snapshot_report = choose(env, name=snapshot, share=share, make=_make)
+        mechanism, self.snapshot_report = choose(env, name=snapshot, share=share, make=_make, step_timeout=step_timeout)
         if rng == "resample" and self.snapshot_report.unseen:
             raise NotRestorable(f"rng='resample': a generator inside {self.snapshot_report.unseen[0]} is out of reach")
-        super().__init__(env)
         self._world = World(env, mechanism, share=share, lifetime=lifetime)
+        if isinstance(mechanism, Adopting):
+            env = self._world.env = mechanism.adopt(env)
+        super().__init__(env)
         self._rng, self._reward, self._terminal = rng, reward, terminal
         self._max_rollbacks, self._step_limit = max_rollbacks, step_limit
         self._rollback_cost, self._step_cost = float(rollback_cost), float(step_cost)
@@ -286,9 +294,7 @@ class RollbackWrapper(gym.Wrapper[Any, Any, Any, Any], gym.utils.RecordConstruct
             return f"max_rollbacks={self._max_rollbacks}: spent"
         if self._spent():
             return f"step_limit={self._step_limit}: spent"
-        if node.id not in self._world.checkpoints:
-            return self._world.unsaved.get(node.id, "its checkpoint is not kept")
-        return None
+        return self._world.missing(node)
 
     def _spent(self) -> bool:
         return self._step_limit is not None and self.steps_taken >= self._step_limit

@@ -84,7 +84,7 @@ def classes(env: gym.Env[Any, Any], *, share: Sequence[str] = ()) -> list[str]:
     while stack:
         thing = stack.pop()
         cls = type(thing)
-        if cls in ATOMS or id(thing) in met or issubclass(cls, _NOT_HELD):
+        if cls in ATOMS or id(thing) in met or issubclass(cls, _NOT_HELD) or issubclass(cls, np.generic):
             continue
         met.add(id(thing))
         found.add(cls)

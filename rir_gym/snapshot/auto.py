@@ -1,25 +1,37 @@
-"""The ladder: native → heap → pickle → deepcopy → replay → refuse, each rung proven on the environment at hand.
+"""The ladder: native → heap → pickle → deepcopy → fork → replay → refuse, each rung proven on what is at hand.
 
 A mechanism is proven by doing: save, act (A), restore, act differently, restore, act A again, in two episodes of an
 instance made for the purpose where one can be made. After each restore the whole Python structure must be what was
 saved (``audit``), and A must give what it gave. What is not proven is refused with the reason and the object's path.
 A probe cannot see rare hidden state inside C objects; what it could not look into stands in the report.
+Fork stands before replay, since its restores take the same time however long the branch is, and behind the others,
+since it moves the environment into another process. Keyframes are a rung of their own that is only used when asked for.
 """
 
 from __future__ import annotations
 
 import copy
+import gc
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from rir_gym.errors import NotRestorable, RirError, SnapshotError, UnknownName
+from rir_gym.arguments import check_amount
+from rir_gym.errors import NotRestorable, RirError, SnapshotError, UnknownName, UsageError, WorldDied
 from rir_gym.snapshot.audit import classes, opaque
 from rir_gym.snapshot.deepcopy import DeepCopy
+from rir_gym.snapshot.files import left_as_they_were
+from rir_gym.snapshot.files.declared import declared
+from rir_gym.snapshot.fork import Fork, packed
+from rir_gym.snapshot.fork_audit import supported
+from rir_gym.snapshot.fork_env import ForkedEnv, inside
+from rir_gym.snapshot.fork_keeper import Keeper
 from rir_gym.snapshot.heap import Heap
+from rir_gym.snapshot.keyframes import Keyframes
 from rir_gym.snapshot.layers import layers
 from rir_gym.snapshot.native import Native, adapter_for
 from rir_gym.snapshot.outside import look, started
@@ -31,13 +43,19 @@ from rir_gym.snapshot.streams import untouched
 from rir_gym.snapshot.transparency import name_of
 from rir_gym.snapshot.world import World
 
-__all__ = ["LADDER", "choose", "maker_of"]
+__all__ = ["LADDER", "NAMES", "choose", "maker_of"]
 
 Make = Callable[[], gym.Env[Any, Any]]
 
-LADDER = ("native", "heap", "pickle", "deepcopy", "replay")
+LADDER = ("native", "heap", "pickle", "deepcopy", "fork", "replay")
+_KEYED = tuple(f"keyframes:{rung}" for rung in LADDER if rung != "replay")
+NAMES = ("auto", *LADDER, "keyframes", *_KEYED)
+_FORKS = ("fork", "keyframes:fork")
 _OBJECTS_ONLY: dict[str, Deaths] = {"heap": "prevented", "pickle": "repeated", "deepcopy": "repeated"}
+_COPIES = ("pickle", "deepcopy")
 _WINDOW = "human"
+_NEVER = 10**9
+_GLOBAL = "it draws from the global random or numpy.random, which a replay cannot rewind"
 _ACROSS_EPISODES = (
     *("RecordVideo", "RenderCollection", "HumanRendering", "RecordEpisodeStatistics"),
     *("NormalizeObservation", "NormalizeReward"),
@@ -46,39 +64,68 @@ _proven: dict[tuple[str, ...], Report] = {}
 
 
 def choose(
-    env: gym.Env[Any, Any], *, name: str = "auto", share: Sequence[str] = (), make: Make | None = None
+    env: gym.Env[Any, Any],
+    *,
+    name: str = "auto",
+    share: Sequence[str] = (),
+    make: Make | None = None,
+    step_timeout: float | None = None,
 ) -> tuple[Snapshotter, Report]:
     """The mechanism to use on ``env`` and why. ``env`` may be reset and stepped; the caller resets it afterwards.
 
     Args:
-        name: "auto", or one rung to be proven alone.
+        name: "auto", one rung to be proven alone, "keyframes" or "keyframes:" and a rung: replay from sparse tokens of
+            the first rung that is proven, or of that one.
         share: attributes of a layer that are neither copied nor compared.
         make: gives a fresh instance; None means from ``env.spec`` where that is possible.
+        step_timeout: seconds that a step may take; then only what forks is tried, which alone can end a step.
 
     Raises:
         UnknownName: no such mechanism.
-        NotRestorable: nothing could be proven; says why for each rung.
+        UsageError: ``step_timeout`` is no positive number, or ``name`` cannot end a step.
+        NotRestorable: nothing could be proven; says why for each rung. Or the environment says that it must not be
+            rolled back (an attribute ``snapshot_refused``, the reason).
     """
-    if name not in (*LADDER, "auto"):
-        raise UnknownName("snapshot", name, (*LADDER, "auto"))
-    key = _key(env, name, share) if make is None else None
+    rungs = _rungs(name, step_timeout)
+    if reason := getattr(env.unwrapped, "snapshot_refused", None):
+        raise NotRestorable(f"snapshot={name!r}: {type(env.unwrapped).__name__} says: {reason}")
+    key = _key(env, rungs, share) if make is None else None
     make_fresh = make or maker_of(env)
     make_quiet = make or maker_of(env, window=False)
     if key is not None and key in _proven:
         report = _proven[key]
-        return _mechanism(report.chosen, share, make_fresh), report
+        return _mechanism(report.chosen, share, make_fresh, step_timeout), report
     reasons: dict[str, str] = {}
-    with untouched():
-        for rung in LADDER if name == "auto" else (name,):
-            found = _prove(env, rung, share, make_quiet)
-            if not isinstance(found, str):
-                report = Report(rung, reasons, found)
-                if key is not None:
-                    _proven[key] = report
-                return _mechanism(rung, share, make_fresh), report
-            reasons[rung] = found
+    trial = _Trial(make_quiet, tuple(share), step_timeout)
+    with untouched(), left_as_they_were(env):
+        try:
+            for rung in rungs:
+                found = _prove(env, rung, share, make_quiet, trial)
+                if not isinstance(found, str):
+                    report = Report(rung, reasons, found)
+                    if key is not None:
+                        _proven[key] = report
+                    return _mechanism(rung, share, make_fresh, step_timeout, trial.spare(rung)), report
+                reasons[rung] = found
+        finally:
+            trial.close()
     said = "; ".join(f"{rung}: {reason}" for rung, reason in reasons.items())
     raise NotRestorable(f"snapshot={name!r}: {type(env.unwrapped).__name__} cannot be put back faithfully. {said}")
+
+
+def _rungs(name: str, step_timeout: float | None) -> tuple[str, ...]:
+    """What is tried, in order."""
+    if name not in NAMES:
+        raise UnknownName("snapshot", name, NAMES)
+    rungs = {"auto": LADDER, "keyframes": _KEYED}.get(name, (name,))
+    if step_timeout is None:
+        return rungs
+    check_amount("step_timeout", step_timeout)
+    if step_timeout == 0:
+        raise UsageError(f"step_timeout={step_timeout!r}: a number of seconds above 0")
+    if not (able := tuple([rung for rung in rungs if rung in _FORKS])):
+        raise UsageError(f"step_timeout={step_timeout!r}: {name!r} cannot end a step; {', '.join(_FORKS)} can")
+    return able
 
 
 def maker_of(env: gym.Env[Any, Any], *, window: bool = True) -> Make | None:
@@ -95,21 +142,28 @@ def maker_of(env: gym.Env[Any, Any], *, window: bool = True) -> Make | None:
         spec.to_json()
     except Exception:  # a spec of wrappers that do not record their arguments, or arguments that are no JSON
         return None
-    wanted = _names(env)
-
-    def make() -> gym.Env[Any, Any]:
-        made = gym.make(copy.deepcopy(spec))
-        for layer in layers(made):  # ``gym.make(...).unwrapped`` has the spec of the whole stack
-            if _names(layer) == wanted:
-                return layer
-        made.close()
-        raise SnapshotError(f"a fresh instance is {_names(made)}, the live one {wanted}")
-
+    make = _FromSpec(spec, tuple(_names(env)))
     try:
         make().close()
     except Exception:  # foreign constructors
         return None
     return make
+
+
+@dataclass(frozen=True)
+class _FromSpec:
+    """Makes the stack of a spec, or that part of it which has these names; can be sent to another process."""
+
+    spec: Any
+    names: tuple[str, ...]
+
+    def __call__(self) -> gym.Env[Any, Any]:
+        made = gym.make(copy.deepcopy(self.spec))
+        for layer in layers(made):  # ``gym.make(...).unwrapped`` has the spec of the whole stack
+            if tuple(_names(layer)) == self.names:
+                return layer
+        made.close()
+        raise SnapshotError(f"a fresh instance is {_names(made)}, the live one {list(self.names)}")
 
 
 def _class_name(layer: gym.Env[Any, Any]) -> str:
@@ -120,16 +174,24 @@ def _names(env: gym.Env[Any, Any]) -> list[str]:
     return [name_of(type(layer)) for layer in layers(env)]
 
 
-def _mechanism(rung: str, share: Sequence[str], make: Make | None) -> Snapshotter:
-    if rung == "replay":
+def _mechanism(
+    rung: str,
+    share: Sequence[str],
+    make: Make | None,
+    step_timeout: float | None = None,
+    keepers: Sequence[Keeper] = (),
+) -> Snapshotter:
+    if rung in _KEYED:
+        return Keyframes(_mechanism(rung.partition(":")[2], share, make, step_timeout, keepers))
+    if rung in ("replay", "fork"):
         assert make is not None
-        return Replay(make)
+        return Replay(make) if rung == "replay" else Fork(make, step_timeout, keepers=list(keepers))
     copying: dict[str, type[Native] | type[Heap] | type[DeepCopy] | type[Pickle]]
     copying = {"native": Native, "heap": Heap, "deepcopy": DeepCopy, "pickle": Pickle}
     return copying[rung](tuple(share))
 
 
-def _key(env: gym.Env[Any, Any], name: str, share: Sequence[str]) -> tuple[str, ...] | None:
+def _key(env: gym.Env[Any, Any], rungs: Sequence[str], share: Sequence[str]) -> tuple[str, ...] | None:
     """Two environments of one spec, one stack and the same classes of objects inside are proven once a process."""
     try:
         spec = env.spec.to_json() if env.spec is not None else None
@@ -137,45 +199,78 @@ def _key(env: gym.Env[Any, Any], name: str, share: Sequence[str]) -> tuple[str, 
         return None
     if spec is None:
         return None
-    return (spec, name, *share, "|", *_names(env), "|", *classes(env, share=share))
+    return (spec, *rungs, "|", *share, "|", *_names(env), "|", *classes(env, share=share))
 
 
-def _prove(env: gym.Env[Any, Any], rung: str, share: Sequence[str], make: Make | None) -> tuple[str, ...] | str:
-    """What the proof could not look into where the rung is proven, else in words why it is not."""
-    adapter = next(filter(None, map(adapter_for, layers(env))), None) if rung == "native" else None
-    if rung == "native" and adapter is None:
-        return "no layer has a state pair or a registered adapter"
-    if rung == "replay" and make is None:
+def _cannot(env: gym.Env[Any, Any], rung: str, make: Make | None) -> str | None:
+    """Why a rung is out of the question before it is tried, if so."""
+    if rung == "native":
+        known = any(adapter_for(layer) is not None for layer in layers(env))
+        return None if known else "no layer has a state pair or a registered adapter"
+    if rung in _KEYED and declared(env):
+        return "what was done to its working directory since the last keyframe would be done again; use the rung itself"
+    if rung not in ("replay", *_FORKS):
+        return None
+    if rung in _FORKS and (reason := supported()) is not None:
+        return reason
+    if make is None:
         return "no fresh instance can be made: give a spec (gym.make) or use RollbackWrapper.from_factory"
     if rung == "replay" and (carried := [name for name in map(_class_name, layers(env)) if name in _ACROSS_EPISODES]):
         return f"{carried[0]} acts on the outside or carries statistics across episodes; put it outside this wrapper"
-    if rung == "replay" and env.get_wrapper_attr("render_mode") == _WINDOW:
+    if env.get_wrapper_attr("render_mode") == _WINDOW:
+        if rung in _FORKS:
+            return "a window belongs to one process: fork needs another render_mode"
         return "a fresh instance opens a window, and closing the old one may close it: replay needs another render_mode"
+    return None
+
+
+def _prove(
+    env: gym.Env[Any, Any], rung: str, share: Sequence[str], make: Make | None, trial: _Trial
+) -> tuple[str, ...] | str:
+    """What the proof could not look into where the rung is proven, else in words why it is not."""
+    if (reason := _cannot(env, rung, make)) is not None:
+        return reason
+    mechanism = _mechanism(rung, share, make)
+    if isinstance(mechanism, Keyframes):
+        if isinstance(found := _prove(env, mechanism.base.name, share, make, trial), str):
+            return found
+        mechanism.spacing = _NEVER  # all that can be done again is done again
     before = look()
-    subject = env if make is None else _made(make)
-    if isinstance(subject, str):
-        return subject
-    deaths = _OBJECTS_ONLY.get(rung, "as they are")
+    if make is None:
+        subject = env
+    elif isinstance(made := _made(rung, make, trial), str):
+        return made
+    else:
+        subject = made
+    base = rung.rpartition(":")[2]
+    deaths = _OBJECTS_ONLY.get(base, "as they are")
+    adapter = next(filter(None, map(adapter_for, layers(env))), None) if base == "native" else None
     static = adapter.static if adapter is not None else ()
-    world = World(subject, _mechanism(rung, share, make), share=share)
+    world = World(subject, mechanism, share=share)
+    again = rung == "replay" or rung in _KEYED
     try:
+        if rung in _COPIES and make is not None:
+            subject.reset(seed=EPISODES)
+            if opaque(subject, share=share) and (reason := trial.died_of(rung)) is not None:
+                return reason
         for seed in range(EPISODES):
             if (reason := probe(world, seed, share, static, deaths)) is not None:
                 return reason
-        unseen = opaque(world.env, share=share)
-        if make is not None and (more := set(classes(env, share=share)) - set(classes(world.env, share=share))):
-            if rung == "replay":
+        unseen = inside(world.env, opaque, share=tuple(share))
+        held = set(inside(world.env, classes, share=tuple(share)))
+        if make is not None and (more := set(classes(env, share=share)) - held):
+            if rung == "replay" or rung in _FORKS:
                 return f"the environment holds a {min(more)}, which a fresh instance does not"
-            return _prove(env, rung, share, None)  # what was proven is not what is at hand
-        if world.repeats and unseen:
+            return _prove(env, rung, share, None, trial)  # what was proven is not what is at hand
+        if again and unseen:
             repeat_more(world)
-        if rung == "replay" and world.streams.used:
-            return "it draws from the global random or numpy.random, which a replay cannot rewind"
+        if again and world.streams.used:
+            return _GLOBAL
         if rung in _OBJECTS_ONLY and (thing := started(before, look())) is not None:
             return f"it started something outside its objects, which would not be put back: {thing}"
         return tuple(f"{path} ({kind})" for path, kind in unseen)
     except RirError as error:
-        return f"{error}{_suspects(subject, share)}"
+        return _GLOBAL if again and world.streams.used else f"{error}{_suspects(subject, share)}"
     except Exception as error:  # the environment's own code, on a copy that may be half of one
         return f"{type(error).__name__}: {error}{_suspects(subject, share)}"
     finally:
@@ -187,14 +282,78 @@ def _prove(env: gym.Env[Any, Any], rung: str, share: Sequence[str], make: Make |
                 env.reset(seed=int(np.random.SeedSequence().generate_state(1)[0]))
 
 
-def _made(make: Make) -> gym.Env[Any, Any] | str:
+def _made(rung: str, make: Make, trial: _Trial) -> gym.Env[Any, Any] | str:
     try:
-        return make()
+        return trial.elsewhere() if rung in _FORKS else make()
+    except RirError as error:
+        return str(error)
     except Exception as error:  # foreign constructors
         return f"a fresh instance could not be made: {type(error).__name__}: {error}"
 
 
+@dataclass
+class _Trial:
+    """Instances in other processes, all of them descendants of one keeper, which is started when it is needed."""
+
+    make: Make | None
+    share: tuple[str, ...]
+    step_timeout: float | None = None
+    keeper: Keeper | None = None
+
+    def elsewhere(self) -> ForkedEnv:
+        """A fresh instance in another process."""
+        assert self.make is not None
+        data = packed(self.make)
+        self.keeper = self.keeper or Keeper()
+        return ForkedEnv(data, keeper=self.keeper, step_timeout=self.step_timeout)
+
+    def died_of(self, rung: str) -> str | None:
+        """In words, if a process dies of copying by this rung: it may free twice what both copies think to own.
+
+        Only where an instance can be made in another process; else the copies are tried here at once.
+        """
+        if self.make is None or supported() is not None:
+            return None
+        try:
+            there = self.elsewhere()
+        except Exception:  # that it cannot be made there is found again, and told
+            return None
+        try:
+            there.in_worker(_copied_there, rung, self.share)
+        except WorldDied:
+            return "a copy of it ends the process: C objects that are not made to be copied"
+        except Exception:  # what else goes wrong with a copy is found again here, and told better
+            return None
+        finally:
+            there.close()
+        return None
+
+    def spare(self, rung: str) -> list[Keeper]:
+        """The keeper, where the rung has a use for it."""
+        if rung not in _FORKS or self.keeper is None:
+            return []
+        keeper, self.keeper = self.keeper, None
+        return [keeper]
+
+    def close(self) -> None:
+        """End the keeper, if there is one, and all of its."""
+        if self.keeper is not None:
+            self.keeper.close()
+
+
+def _copied_there(env: gym.Env[Any, Any], rung: str, share: Sequence[str]) -> None:
+    """The first part of the proof, and the end of the copies."""
+    world = World(env, _mechanism(rung, share, None), share=share)
+    with suppress(Exception):
+        probe(world, 0, share, (), _OBJECTS_ONLY[rung])
+    world.forget()
+    del world
+    gc.collect()
+
+
 def _suspects(env: gym.Env[Any, Any], share: Sequence[str]) -> str:
     """The objects that copying code usually fails on, with their paths."""
+    if isinstance(env, ForkedEnv):
+        return ""
     found = [f"{path} is {kind}" for path, kind in opaque(env, share=share)[:3]]
     return f" ({', '.join(found)})" if found else ""

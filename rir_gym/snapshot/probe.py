@@ -13,6 +13,7 @@ import numpy as np
 
 from rir_gym.base import Node
 from rir_gym.snapshot.audit import difference, finalizers, fingerprint
+from rir_gym.snapshot.fork_env import inside
 from rir_gym.snapshot.world import World
 from rir_gym.values import same_value
 
@@ -35,7 +36,7 @@ def probe(
         _walk(world, prefix, rng)
         if world.node.step.over or (world.repeats and _committed(world.node)):
             return None
-        here, before = world.node, fingerprint(world.env, share=share, static=static)
+        here, before = world.node, _structure(world, share, static)
         mortal = finalizers(world.env, share=share) if deaths != "as they are" else {}
         if mortal and deaths == "repeated":
             path, kind = next(iter(mortal.values()))
@@ -44,17 +45,17 @@ def probe(
         if mortal and (gone := mortal.keys() - finalizers(world.env, share=share).keys()):
             path, kind = mortal[next(iter(gone))]
             return f"{path} ({kind}) acts when it dies, which a checkpoint that holds it prevents"
-        after = fingerprint(world.env, share=share, static=static)
+        after = _structure(world, share, static)
         for again in (False, True, False):
             world.restore(here)
-            if (found := difference(before, fingerprint(world.env, share=share, static=static))) is not None:
+            if (found := difference(before, _structure(world, share, static))) is not None:
                 return f"after a restore {found}"
             if again and (found := _repeat(world, first)) is not None:
                 return found
             if not again:  # an odd number of steps: what changes to and fro is elsewhere after it
                 _walk(world, _ACTIONS - 1, rng)
             elif not world.node.step.over:  # at the end of an episode wrappers note the time
-                found = difference(after, fingerprint(world.env, share=share, static=static))
+                found = difference(after, _structure(world, share, static))
                 if found is not None:
                     return f"after the same actions {found}"
         world.restore(here)
@@ -77,6 +78,10 @@ def repeat_more(world: World) -> None:
         world.keep()
         world.restore(world.node)
         _walk(world, _USED, rng)
+
+
+def _structure(world: World, share: Sequence[str], static: Sequence[str]) -> list[tuple[str, str]]:
+    return inside(world.env, fingerprint, share=tuple(share), static=tuple(static))
 
 
 def _walk(world: World, length: int, rng: np.random.Generator) -> list[Node]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import gymnasium as gym
 
 from rir_gym.base import Node
 
-__all__ = ["Report", "Snapshotter", "Start"]
+__all__ = ["Adopting", "Bounded", "Losing", "Report", "Snapshotter", "Start", "Timed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,47 @@ class Snapshotter(Protocol):
 
     def forget(self) -> None:
         """The episode is over and all its tokens with it; called at every reset and at close, tokens or none."""
+        ...
+
+
+@runtime_checkable
+class Adopting(Protocol):
+    """A mechanism for environments of its own kind."""
+
+    def adopt(self, env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+        """The environment that takes the place of ``env``, which is closed.
+
+        Raises:
+            SnapshotError: it cannot be made; ``env`` is as it was.
+        """
+        ...
+
+
+@runtime_checkable
+class Bounded(Protocol):
+    """A mechanism whose tokens are few by nature."""
+
+    @property
+    def most(self) -> int | None:
+        """So many tokens at once; None is no limit."""
+        ...
+
+
+@runtime_checkable
+class Losing(Protocol):
+    """A mechanism whose tokens may become useless while they are kept."""
+
+    def lost(self, env: gym.Env[Any, Any], token: Any) -> str | None:
+        """Why the token cannot be restored any more; None where it can."""
+        ...
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A mechanism that wants to know how long steps take."""
+
+    def stepped(self, seconds: float) -> None:
+        """The environment has made a step in so much time."""
         ...
 
 

@@ -6,18 +6,18 @@ shown every recorded observation, reward and flag; at the first difference the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 
 from rir_gym.base import Node
-from rir_gym.errors import ReplayMismatch, SnapshotError
+from rir_gym.errors import SnapshotError
+from rir_gym.snapshot.again import committed_in, compare_reset, do_again
 from rir_gym.snapshot.layers import layers
 from rir_gym.snapshot.protocol import Start
-from rir_gym.snapshot.reseed import reseed
-from rir_gym.values import fresh, same_value
+from rir_gym.values import fresh
 
 __all__ = ["Replay"]
 
@@ -46,25 +46,16 @@ class Replay:
         """
         node, start = token
         root, *rest = node.branch()
-        if done := [made.t for made in rest if made.step.info.get("committed")]:
-            raise SnapshotError(f"replay: step {done[0]} had an effect outside, which doing it again would repeat")
+        if (done := committed_in(rest)) is not None:
+            raise SnapshotError(f"replay: step {done} had an effect outside, which doing it again would repeat")
         live = self.make()
         try:
             expected_stack = [type(layer).__name__ for layer in layers(env)]
             if (stack := [type(layer).__name__ for layer in layers(live)]) != expected_stack:
                 raise SnapshotError(f"replay: a fresh instance is {stack}, the live one {expected_stack}")
             observation, info = live.reset(seed=start.seed, options=fresh(start.options))
-            _compare(0, "observation", root.step.observation, observation)
-            _compare(0, "admissible", _listed(root.step.info), _listed(info))
-            for made in rest:
-                if made.id in start.reseeds:
-                    reseed(live, start.reseeds[made.id])
-                observation, reward, terminated, truncated, info = live.step(fresh(made.step.action))
-                _compare(made.t, "observation", made.step.observation, observation)
-                _compare(made.t, "reward", made.step.reward, float(reward))
-                _compare(made.t, "terminated", made.step.terminated, bool(terminated))
-                _compare(made.t, "truncated", made.step.truncated, bool(truncated))
-                _compare(made.t, "admissible", _listed(made.step.info), _listed(info))
+            compare_reset(root, observation, info)
+            do_again(live, rest, start)
         except BaseException:
             live.close()
             raise
@@ -80,19 +71,3 @@ class Replay:
 
     def forget(self) -> None:
         """Nothing to do."""
-
-
-def _compare(step: int, what: str, expected: Any, seen: Any) -> None:
-    if not same_value(expected, seen):
-        raise ReplayMismatch(f"replay: step={step}: {what} was {_short(expected)} and is now {_short(seen)}")
-
-
-def _listed(info: Mapping[str, Any]) -> list[str] | None:
-    """In one order: that of a set may differ between two instances."""
-    listed = info.get("admissible")
-    return None if listed is None else sorted(map(str, listed))
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 120 else text[:117] + "..."

@@ -9,12 +9,17 @@ import gymnasium as gym
 import numpy as np
 
 from rir_gym.snapshot.audit import generators
+from rir_gym.snapshot.fork_env import inside
 
 __all__ = ["reseed"]
 
 
 def reseed(env: gym.Env[Any, Any], entropy: Sequence[int], *, share: Sequence[str] = ()) -> None:
     """Reseed in place every generator that a walk from the environment finds, shared ones left out."""
+    inside(env, _reseed, tuple(entropy), tuple(share))
+
+
+def _reseed(env: gym.Env[Any, Any], entropy: Sequence[int], share: Sequence[str]) -> None:
     found = generators(env, share=share)
     for (_, generator), child in zip(found, np.random.SeedSequence(entropy).spawn(len(found)), strict=True):
         if isinstance(generator, np.random.Generator):

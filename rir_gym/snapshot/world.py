@@ -7,6 +7,7 @@ rules or budgets of a wrapper.
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,9 +19,10 @@ import numpy as np
 
 from rir_gym.base import Checkpoint, Node, Step
 from rir_gym.errors import RirError, SnapshotError, UsageError
+from rir_gym.snapshot.files import Files
 from rir_gym.snapshot.layers import layers
 from rir_gym.snapshot.lifetime import KEEP_ALL, Kept, Lifetime, thinned
-from rir_gym.snapshot.protocol import Snapshotter, Start
+from rir_gym.snapshot.protocol import Bounded, Losing, Snapshotter, Start, Timed
 from rir_gym.snapshot.reseed import reseed
 from rir_gym.snapshot.streams import GlobalStreams, untouched
 from rir_gym.values import fresh
@@ -30,6 +32,8 @@ __all__ = ["World", "descends"]
 
 class World:
     """One live environment and its history. ``node`` is where it stands; ``nodes[i].id == i``.
+
+    Working directories that the environment declares (``workdir``) are saved and put back with it.
 
     ``checkpoints`` are those that are kept, by node id, in the order in which the world last left (or stands at) them.
     ``unsaved`` says of a node that could not be saved why; the episode goes on, and that node cannot be restored.
@@ -49,7 +53,11 @@ class World:
         if (limit := lifetime.max_bytes) is not None and not mechanism.sized:
             raise UsageError(f"keep_bytes={limit!r}: {mechanism.name!r} cannot tell sizes; 'heap' and 'pickle' can")
         self.env = env
-        self.mechanism = mechanism
+        self._files = Files(mechanism)
+        self.mechanism: Snapshotter = self._files
+        self._losing = mechanism if isinstance(mechanism, Losing) else None
+        self._timed = mechanism if isinstance(mechanism, Timed) else None
+        self._most = mechanism.most if isinstance(mechanism, Bounded) else None
         self.share = tuple(share)
         self.lifetime = lifetime
         self.streams = GlobalStreams()
@@ -99,6 +107,7 @@ class World:
         self._episodes += 1
         if seed is None and self.repeats:
             seed = int(np.random.SeedSequence(self.entropy).generate_state(1)[0] >> 1)
+        self._files.begin(self.env)
         self.forget()
         self.start = Start(seed, fresh(options) if self.repeats else options)
         given = None if options is None else dict(options)
@@ -115,8 +124,11 @@ class World:
         self.keep()
         self._thin()
         source, recorded = self.node, fresh(action)
+        began = time.perf_counter()
         try:
             observation, reward, terminated, truncated, info = self.streams.step(source, lambda: self.env.step(action))
+            if self._timed is not None:
+                self._timed.stepped(time.perf_counter() - began)
             step = _step(recorded, observation, float(reward), bool(terminated), bool(truncated), info)
         except Exception:
             with suppress(SnapshotError):
@@ -144,14 +156,22 @@ class World:
         if self.lifetime.max_bytes is not None:
             self._bytes_at_most += self.mechanism.size(token) or 0
 
+    def missing(self, node: Node) -> str | None:
+        """Why a node cannot be restored; None where it can."""
+        if node.id not in self.checkpoints:
+            return self.unsaved.get(node.id, "its checkpoint is not kept")
+        if self._losing is not None:
+            return self._losing.lost(self.env, self._files.inner_token(self.checkpoints[node.id].token))
+        return None
+
     def restore(self, node: Node) -> None:
         """Stand at a kept node again. Where the mechanism fails, the world is as it was.
 
         Raises:
             SnapshotError: the mechanism could not put the world back.
         """
-        if node.id not in self.checkpoints:
-            raise SnapshotError(self.unsaved.get(node.id, f"{node!r} is not kept"))
+        if (reason := self.missing(node)) is not None:
+            raise SnapshotError(reason)
         try:
             with untouched():
                 self.env = self.mechanism.restore(self.env, self.checkpoints[node.id].token)
@@ -200,6 +220,9 @@ class World:
         """Drop what the lifetime does not keep; where the world stands, or stood last, is the newest and stays."""
         for at in self.lifetime.surplus(self.checkpoints):
             self._drop(at)
+        if self._most is not None and len(self.checkpoints) > self._most:
+            for at in thinned([replace(self._as_kept(one), size=1) for one in self.checkpoints.values()], self._most):
+                self._drop(at)
         limit = self.lifetime.max_bytes
         while limit is not None and self._bytes_at_most > limit:  # sizes are asked anew: a drop may move bytes
             kept = [self._as_kept(one) for one in self.checkpoints.values()]

@@ -62,7 +62,7 @@ def refusal(env: gym.Env[Any, Any], **settings: Any) -> str:
 # --- A5, A6: simulators -----------------------------------------------------------------------------------------------
 
 
-def exact_or_refused(make: Callable[[], gym.Env[Any, Any]], steps: int = 12) -> str:
+def exact_or_refused(make: Callable[[], gym.Env[Any, Any]], steps: int = 12, elsewhere: bool = True) -> str:
     """The mechanism that was chosen; a refusal is one that names an object."""
     try:
         env = RollbackWrapper(make())
@@ -79,7 +79,9 @@ def exact_or_refused(make: Callable[[], gym.Env[Any, Any]], steps: int = 12) -> 
         runs.append([np.asarray(env.step(action)[0]).tolist() for action in actions if not env.node.step.over])
         env.rollback(4)
     assert runs[0] == runs[1] == runs[2]
-    assert check_restore(env, restores=12, steps=8).restores == 12
+    if elsewhere or env.snapshot_report.chosen == "replay":
+        assert check_restore(env, restores=12, steps=8).restores == 12
+    env.close()
     return env.snapshot_report.chosen
 
 
@@ -96,7 +98,7 @@ def test_a5_mujoco_is_exact_or_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["LunarLander-v3", "BipedalWalker-v3"])
 def test_a6_box2d_is_exact_or_refused(name: str) -> None:
     pytest.importorskip("Box2D", reason="Box2D is not installed")
-    exact_or_refused(lambda: gym.make(name), steps=24)
+    exact_or_refused(lambda: gym.make(name), steps=24, elsewhere=False)  # two instances of BipedalWalker may differ
     with pytest.raises(NotRestorable, match=r"env\.env\.env\.env\.\w+"):
         RollbackWrapper(gym.make(name), snapshot="deepcopy")
 
@@ -234,7 +236,7 @@ def test_a8_an_extension_object_is_one_readable_error_or_a_replay() -> None:
     engine = env.engine
     assert not isinstance(engine, type(None))
     assert env.engine.digest() == hashlib.sha256(bytes([1] * 5)).digest()  # never half a copy
-    assert check_restore(Hashing, restores=15).mechanism == "replay"
+    assert check_restore(Hashing, restores=15).mechanism in ("fork", "replay")
 
 
 def test_a8_a_python_object_that_refuses_to_be_copied_is_no_obstacle() -> None:
@@ -345,7 +347,7 @@ class Behind(Engine):
 
 def test_a11_a_deterministic_engine_behind_a_gateway_is_replayed_and_checked() -> None:
     env = RollbackWrapper.from_factory(Behind)
-    assert env.snapshot_report.chosen == "replay"
+    assert env.snapshot_report.chosen in ("fork", "replay")
     assert "env.gateway.server is builtins.generator" in env.snapshot_report.reasons["heap"]
     assert check_restore(env, restores=20).restores == 20
     env.reset()  # an episode without a seed can be repeated too
@@ -355,7 +357,7 @@ def test_a11_a_deterministic_engine_behind_a_gateway_is_replayed_and_checked() -
 
 
 def test_a11_a_replay_that_goes_astray_is_stopped_and_the_live_engine_goes_on() -> None:
-    env = RollbackWrapper.from_factory(Behind)
+    env = RollbackWrapper.from_factory(Behind, snapshot="replay")
     env.reset(seed=1)
     FLAKY.append(1)
     try:
@@ -398,9 +400,9 @@ def test_a12_a_proof_is_not_carried_over_to_an_instance_that_holds_other_things(
     gym.register("rir_gym_tests/Interpreter-v0", entry_point=f"{__name__}:Interpreter")
     try:
         assert RollbackWrapper(gym.make("rir_gym_tests/Interpreter-v0")).snapshot_report.chosen == "heap"
-        for story, chosen in (("ulx", "replay"), ("z", "heap")):
+        for story, chosen in (("ulx", ("fork", "replay")), ("z", ("heap",))):
             made = gym.make("rir_gym_tests/Interpreter-v0", story=story)
-            assert RollbackWrapper(made).snapshot_report.chosen == chosen
+            assert RollbackWrapper(made).snapshot_report.chosen in chosen
         wired = gym.make("rir_gym_tests/Interpreter-v0")
         wired.unwrapped.wire = hashlib.md5()  # type: ignore[attr-defined]
         for snapshot, why in (("heap", r"at env\.env\.env\.wire"), ("replay", "holds a _hashlib.HASH")):
@@ -472,7 +474,7 @@ class Lazily(Events):
 def test_a13_a_generator_is_noticed_before_the_first_checkpoint_and_replayed_where_that_is_possible() -> None:
     assert "env.events is builtins.generator" in refusal(Events())
     env = RollbackWrapper.from_factory(Events)
-    assert env.snapshot_report.chosen == "replay"
+    assert env.snapshot_report.chosen in ("fork", "replay")
     assert check_restore(env, restores=20).restores == 20
 
 

@@ -354,7 +354,7 @@ def test_what_copying_gets_wrong_is_refused_by_name_and_exact_in_the_heap(make: 
 @pytest.mark.parametrize("make", [ClassLevel, ModuleLevel, Handle, Clock])
 def test_what_lives_outside_the_instance_is_refused_or_repeated_exactly(make: Any) -> None:
     try:
-        env = RollbackWrapper.from_factory(make)
+        env = RollbackWrapper.from_factory(make, snapshot="replay")
     except NotRestorable:
         return
     assert env.snapshot_report.chosen == "replay"
@@ -539,5 +539,5 @@ def test_a_maker_gives_the_same_stack() -> None:
 
 
 def test_an_unknown_mechanism_lists_the_known_ones() -> None:
-    with pytest.raises(UnknownName, match="known are auto, deepcopy, heap, native, pickle, replay"):
-        RollbackWrapper(Base(), snapshot="fork")
+    with pytest.raises(UnknownName, match="known are auto, deepcopy, fork, heap, keyframes, keyframes:deepcopy, "):
+        RollbackWrapper(Base(), snapshot="spoon")
