@@ -88,6 +88,9 @@ WORLDS = {
     "textworld treasure": Setting(
         "rir_gym/TextWorld-TreasureHunter-v0", rounds=(16, 80), saves=(20, 60), steps=(12, 24), checks=(6, 36)
     ),
+    "alfworld style": Setting(
+        "rir_gym/ALFWorldStyle-v0", rounds=(16, 80), saves=(20, 60), steps=(12, 24), checks=(6, 36)
+    ),
     "textarena 2048": Setting("rir_gym/TextArena-v0", {"game": "2048-v0"}),
     "babyai": Setting("minigrid:BabyAI-GoToObj-v0"),
     "apothecary": Setting("rir_gym/Apothecary-v0"),

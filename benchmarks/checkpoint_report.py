@@ -19,7 +19,15 @@ _TIMES = (  # world, what, against, factor that heap should reach
     ("taxi", "save_us", "deepcopy", 50.0),
     *((world, what, "copium", None) for world in ("small", "medium", "large") for what in ("save_us", "restore_us")),
 )
-_STEP_SHARE, _KB_A_STEP, _DRIFT = 0.5, 12.0, 1.3
+_SHARES = (  # native is what auto takes there
+    ("textworld cooking", "native", 50.0),
+    ("textworld cooking", "heap", None),
+    ("textworld simple", "native", 50.0),
+    ("textworld coins", "native", 50.0),
+    ("textworld treasure", "native", 50.0),
+    ("alfworld style", "native", 5.0),
+)
+_KB_A_STEP, _DRIFT = 12.0, 1.3
 _PREAMBLE = "cannot be put back faithfully. "
 _COLUMNS = ("save_us", "restore_us", "bytes", "episode_overhead")
 
@@ -33,12 +41,12 @@ def targets(rows: Sequence[Row], long: Row | None) -> list[dict[str, Any]]:
         value = None if ours is None or theirs is None else theirs / max(ours, 1)
         label = f"{world} {what.removesuffix('_us')} heap vs {other}"
         found.append(_held(label, value, target, "x", value is not None and target is not None and value >= target))
-    for name, limit in (("native", 100 * _STEP_SHARE), ("heap", None)):  # native is what auto takes there
-        cooking = at.get(("textworld cooking", name), {})
+    for world, name, limit in _SHARES:
+        row = at.get((world, name), {})
         share = None
-        if cooking.get("save_us") is not None and cooking["step_us"]:
-            share = 100 * (cooking["save_us"] + cooking["restore_us"]) / cooking["step_us"]
-        label = f"textworld cooking save + restore {name}, of its step"
+        if row.get("save_us") is not None and row["step_us"]:
+            share = 100 * (row["save_us"] + row["restore_us"]) / row["step_us"]
+        label = f"{world} save + restore {name}, of its step"
         found.append(_held(label, share, limit, " %", share is not None and limit is not None and share <= limit))
     growth, drift = (long[key] if long else None for key in ("kb_a_step", "save_last_over_first"))
     steps = f"medium, {long['steps'] if long else 10_000:,} steps heap"

@@ -35,6 +35,7 @@ ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "TextWorld simple": ("rir_gym/TextWorld-Simple-v0", {}),
     "TextWorld coin collector": ("rir_gym/TextWorld-CoinCollector-v0", {}),
     "TextWorld treasure hunter": ("rir_gym/TextWorld-TreasureHunter-v0", {}),
+    "ALFWorld-style": ("rir_gym/ALFWorldStyle-v0", {}),
     "TextArena 2048": ("rir_gym/TextArena-v0", {"game": "2048-v0"}),
     "TextArena Minesweeper": ("rir_gym/TextArena-v0", {"game": "Minesweeper-v0"}),
     "TextArena Sokoban": ("rir_gym/TextArena-v0", {"game": "Sokoban-v0"}),

@@ -7,9 +7,11 @@ module knows how to ask, how a world is frozen and woken, and what happens when 
 
 from __future__ import annotations
 
+import atexit
 import os
 import select
 import signal
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,7 +33,7 @@ T = TypeVar("T")
 _OURS_S, _CLOSE_S = 120.0, 10.0
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Frozen:
     """A sleeping copy of the world: how to wake it, and what was known of the global generators and files then."""
 
@@ -70,8 +72,10 @@ class ForkedEnv(gym.Env[Any, Any]):
         self._gone, self._left = "it is closed", False
         self._owner = os.getpid()
         self._keeper, self._owns = keeper or Keeper(), keeper is None
+        self._sleeping: weakref.WeakSet[Frozen] = weakref.WeakSet()
         self.writes = 0
         self.spec = spec
+        _standing.add(self)
         try:
             shown = self._begin()
         except BaseException:
@@ -179,7 +183,9 @@ class ForkedEnv(gym.Env[Any, Any]):
         (_, descriptors) = self._talk("a checkpoint", ("freeze", (), {}), _OURS_S)
         process, frozen = descriptors
         self._lives(self._link, process)
-        return Frozen(Link(frozen), rng, self.writes, self._returned)
+        made = Frozen(Link(frozen), rng, self.writes, self._returned)
+        self._sleeping.add(made)
+        return made
 
     def wake(self, frozen: Frozen) -> None:
         """A copy of a checkpoint lives from now on; what lived before is ended first, without closing it.
@@ -307,12 +313,24 @@ class ForkedEnv(gym.Env[Any, Any]):
         """Nothing will live here any more."""
         self._let_go("it is closed")
         self._left = True
+        for frozen in list(self._sleeping):
+            frozen.close()
         if self._owns:
             self._keeper.close()
 
     def __del__(self) -> None:
         if "_owns" in self.__dict__:
             self._leave()
+
+
+_standing: weakref.WeakSet[ForkedEnv] = weakref.WeakSet()
+
+
+@atexit.register
+def _leave_all() -> None:
+    """What nobody closed is closed at the end of this process."""
+    for env in list(_standing):
+        env._leave()
 
 
 @dataclass(frozen=True, slots=True)

@@ -360,6 +360,15 @@ def test_a_world_that_is_forgotten_ends() -> None:
     assert soon(lambda: not descendants(os.getpid()))
 
 
+def test_what_nobody_closed_is_closed_when_the_process_ends(tmp_path: Path) -> None:
+    script = PARENT.replace("time.sleep(600)", "raise ValueError('the end')")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "ValueError: the end" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 PARENT = """
 import sys, time
 import forked_worlds
