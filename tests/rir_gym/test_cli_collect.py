@@ -87,7 +87,11 @@ def test_attempts_are_other_draws_at_the_same_task(cli, tmp_path):
 
 def wanderer(views):
     """Any admissible action; what was proposed at each third call is taken back to a step that the seed names."""
-    return [Decision.act(random.Random(f"{view.seed} {view.agent_calls}").choice(view.admissible)) for view in views]
+    commands = [
+        view.admissible or ("list", "list .", "help", "write a.txt b") for view in views
+    ]  # open text lists none
+    draws = [random.Random(f"{view.seed} {view.agent_calls}") for view in views]
+    return [Decision.act(draw.choice(some)) for draw, some in zip(draws, commands, strict=True)]
 
 
 def doubter(views):

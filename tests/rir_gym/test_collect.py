@@ -326,7 +326,7 @@ def test_workers_die_with_their_parent_and_the_same_call_goes_on(world, sign):
     assert parent.returncode in (-sign, 1 if sign == signal.SIGINT else -sign)
     assert errors.count("Traceback") == (sign == signal.SIGINT)  # the parent's own, none of a worker
     workers = {int(process) for process, _ in world.played()}
-    assert len(workers) == 2
+    assert 1 <= len(workers) <= 2  # a quick one may have played all before the other began
     assert all(gone(process) for process in workers)
     assert acknowledged <= set(world.seeds())
     assert len(set(world.seeds())) == len(world.seeds())
