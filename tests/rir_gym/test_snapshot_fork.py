@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,22 @@ def descendants(of: int) -> list[int]:
         last = set(found)
         found |= {pid for pid, parent in parents.items() if parent in found}
     return sorted(found - {of})
+
+
+@pytest.fixture(autouse=True)
+def others() -> Iterator[None]:
+    """Processes that other tests of this session left running are none of ours."""
+    OTHERS.clear()
+    OTHERS.update(descendants(os.getpid()))
+    yield
+    OTHERS.clear()
+
+
+OTHERS: set[int] = set()
+
+
+def ours() -> list[int]:
+    return [process for process in descendants(os.getpid()) if process not in OTHERS]
 
 
 def soon(condition: Any, within_s: float = 30.0) -> bool:
@@ -322,10 +339,10 @@ def test_evicted_checkpoints_are_ended_and_their_number_is_bounded() -> None:
             assert len(env.checkpoints) <= 13
         assert {0, 58, 59} <= set(env.restorable)
         # a keeper, what lives, and the checkpoints
-        assert soon(lambda: len(descendants(os.getpid())) == 2 + len(env.checkpoints))
+        assert soon(lambda: len(ours()) == 2 + len(env.checkpoints))
         middle = env.restorable[4]
         assert env.rollback(middle)[0] == env.nodes[middle].step.observation
-    assert soon(lambda: not descendants(os.getpid()))
+    assert soon(lambda: not ours())
 
 
 def test_many_episodes_leave_no_process_descriptor_or_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,10 +357,10 @@ def test_many_episodes_leave_no_process_descriptor_or_file(tmp_path: Path, monke
             env.step(step % 3)
         env.rollback(3)
         env.step(0)
-    assert len(descendants(os.getpid())) < 20
+    assert len(ours()) < 20
     env.close()
     env.close()
-    assert descendants(os.getpid()) == []
+    assert ours() == []
     assert len(os.listdir("/proc/self/fd")) == open_before
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(RollbackRefused, match="closed"):
@@ -354,10 +371,10 @@ def test_a_world_that_is_forgotten_ends() -> None:
     env = worlds.tiny_fork()
     env.reset(seed=0)
     env.step(1)
-    assert descendants(os.getpid())
+    assert ours()
     del env
     gc.collect()
-    assert soon(lambda: not descendants(os.getpid()))
+    assert soon(lambda: not ours())
 
 
 def test_what_nobody_closed_is_closed_when_the_process_ends(tmp_path: Path) -> None:
@@ -451,10 +468,10 @@ def test_a_checkpoint_whose_process_was_ended_by_others_is_refused_and_the_world
         env.reset(seed=0)
         env.step(1)
         env.step(2)
-        before = set(descendants(os.getpid()))
+        before = set(ours())
         sleeping = env._world.checkpoints[1].token
         sleeping.close()  # it ends
-        assert soon(lambda: len(descendants(os.getpid())) < len(before))
+        assert soon(lambda: len(ours()) < len(before))
         seen = env.node
         with pytest.raises(RollbackRefused, match="the process of this checkpoint has died"):
             env.rollback(1)
