@@ -543,7 +543,7 @@ def test_damage_of_compressed_records_costs_nothing_before_it_and_forges_nothing
     # A damaged header may also hide frames behind it, or give bytes that are no record; no changed line passes for one.
     for data in read[first:]:
         assert data in lines or b"\x00" in data or not data.startswith(b"line ")
-    assert whole_bytes(file) == max((ends[n] for n in range(8) if n not in touched), default=0)
+    assert sum(map(len, frames[:first])) <= whole_bytes(file) <= len(whole) + len(junk)
 
 
 def test_records_that_another_tool_compressed_are_read(make, tmp_path):
