@@ -19,6 +19,7 @@ from rir_gym.base import Mechanism, MemoryPosition, View
 from rir_gym.cli.request import Request, budget_of, known_id, task_of
 from rir_gym.cli.worlds import make, model_mechanism, scripted_mechanism, seeded_arguments
 from rir_gym.data.desk import Played
+from rir_gym.data.keys import canonical
 from rir_gym.data.records import episode_record, header_of, times_of
 from rir_gym.episode import Episode
 from rir_gym.loop import run
@@ -26,6 +27,8 @@ from rir_gym.rollback import RollbackWrapper
 from rir_gym.snapshot import process_rng
 
 __all__ = ["CellPlayer", "make_player"]
+
+_MOST = 16  # environments kept: enough for two lockstep groups
 
 
 def make_player(settings: Mapping[str, Any]) -> CellPlayer:
@@ -39,17 +42,17 @@ def make_player(settings: Mapping[str, Any]) -> CellPlayer:
 class CellPlayer:
     """Plays recipes {``seed``, ``attempt``} of one request; a ``rir_gym.data.desk.Player``.
 
-    An episode depends on its recipe alone. So an environment is kept for the next episode only where its id says that
-    it is reusable, and is made anew for other arguments; and episodes in lockstep are played again one by one where
-    somebody drew from the generators of the process, which they share. Later attempts give the roles another seed; the
-    environment's stays, so the task is the same.
+    An episode depends on its recipe alone. So an environment is kept only where its id says that it is reusable, and
+    only for episodes with the same arguments (the ``_MOST`` last used are). Episodes in lockstep are played again one
+    by one where somebody drew from the generators of the process, which they share. Later attempts give the roles
+    another seed; the environment's stays, so the task is the same.
     """
 
     request: Request
     config: str
     mechanism: Mechanism
     origin: dict[str, Any]
-    _kept: list[RollbackWrapper] = field(default_factory=list)
+    _kept: list[tuple[str, RollbackWrapper]] = field(default_factory=list)
 
     def __call__(self, recipes: Sequence[Mapping[str, Any]]) -> list[Played]:
         """n recipes to n records, in lockstep within an attempt."""
@@ -80,11 +83,14 @@ class CellPlayer:
         envs: list[RollbackWrapper] = []
         try:
             for seed in seeds:
-                envs.append(self._kept.pop() if self._kept else make(self.request.env, self._arguments(seed)))
+                envs.append(self._take(self._place(seed)) or make(self.request.env, self._arguments(seed)))
             episodes = run(envs, _again(self.mechanism, attempt), budget=budget_of(self.request), seeds=seeds)
             played = [self._played(env, episode, attempt) for env, episode in zip(envs, episodes, strict=True)]
             if self._reuses():
-                self._kept, envs = envs, []
+                self._kept += [(self._place(seed), env) for seed, env in zip(seeds, envs, strict=True)]
+                envs = []
+                while len(self._kept) > _MOST:
+                    self._kept.pop(0)[1].close()
             return played
         finally:
             for env in envs:
@@ -99,15 +105,25 @@ class CellPlayer:
     def _arguments(self, seed: int) -> dict[str, Any]:
         return seeded_arguments(self.request.env, self.request.env_args, seed)
 
+    def _place(self, seed: int) -> str:
+        return canonical([self.request.env, self._arguments(seed)])
+
+    def _take(self, place: str) -> RollbackWrapper | None:
+        """The environment that was last played with this id and these arguments, if it is kept."""
+        for index in reversed(range(len(self._kept))):
+            if self._kept[index][0] == place:
+                return self._kept.pop(index)[1]
+        return None
+
     def _reuses(self) -> bool:
-        """Whether the next episode may have the same instance: tested for its id, and made with the same arguments."""
+        """Whether another episode may have the same instance: tested for its id."""
         known = known_id(self.request.env)
-        return known is not None and known.reusable and self._arguments(0) == self._arguments(1)
+        return known is not None and known.reusable
 
     def close(self) -> None:
         """Close what was kept."""
         while self._kept:
-            self._kept.pop().close()
+            self._kept.pop()[1].close()
 
 
 def _mechanism(request: Request) -> tuple[Mechanism, dict[str, Any]]:

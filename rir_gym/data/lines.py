@@ -106,7 +106,11 @@ def _behind_last_newline(file: BinaryIO) -> int:
 
 @dataclass(slots=True)
 class _Frames:
-    """The zstd frames of a file from its start; ``whole`` is the end of the last good one."""
+    """The zstd frames of a file from its start; ``whole`` is the end of the last good one.
+
+    A frame is good when its checksum says so. One without a checksum (another tool's) is good when another frame or the
+    end of the file follows it at once: a frame of ours whose header lost the mark of its checksum is no such frame.
+    """
 
     file: BinaryIO
     whole: int = 0
@@ -119,38 +123,92 @@ class _Frames:
             try:
                 end = yield from self._frame(zstd, start)
             except zstd.ZstdError as error:
-                self._number += 1
-                yield Line(self._number, b"", f"a damaged zstd frame at byte {start} ({error})")
+                yield self._fault(f"a damaged zstd frame at byte {start} ({error})")
                 start = self._next_magic(start + 1)
                 continue
-            if end is None:
+            if end is not None:
+                self.whole = start = end
+            elif self.file.seek(0, io.SEEK_END) == start:
                 return
-            self.whole = start = end
+            elif (behind := self._next_good(zstd, start + 1)) is None:
+                yield self._fault(f"torn line: the zstd frame at byte {start} ends early", torn=True)
+                return
+            else:
+                yield self._fault(f"a damaged zstd frame at byte {start} (it does not end)")
+                start = behind
+
+    def _fault(self, fault: str, *, torn: bool = False) -> Line:
+        self._number += 1
+        return Line(self._number, b"", fault, torn)
 
     def _frame(self, zstd: Any, start: int) -> Generator[Line, None, int | None]:
-        """The lines of one frame, the last one held back until the frame is whole; its end, None where it is torn."""
-        self.file.seek(start)
-        decoder, rest, held, read = zstd.ZstdDecompressor().decompressobj(), b"", b"", 0
+        """The lines of one frame, none before it is known to be good; its end, None where the file ends first."""
+        held: list[bytes] = []
+        size, good, rest, end = 0, False, b"", None
+        for text, end in self._decoded(zstd, start):
+            *whole, rest = (rest + text).split(b"\n")
+            held += [data + b"\n" for data in whole]
+            size += len(text)
+            if not good and end is None and len(held) > 1 and size > _BLOCK:  # many lines: look ahead, hold no more
+                if self._end(zstd, start) is None:
+                    return None
+                good = True
+            if good:
+                yield from self._numbered(held)
+                held = []
+        if end is not None:
+            yield from self._numbered([*held, rest] if rest else held)
+        return end
+
+    def _numbered(self, lines: list[bytes]) -> Iterator[Line]:
+        for data in lines:
+            self._number += 1
+            torn = not data.endswith(b"\n")
+            yield Line(self._number, data, "torn line" if torn else "", torn)
+
+    def _decoded(self, zstd: Any, start: int) -> Iterator[tuple[bytes, int | None]]:
+        """The text of the frame there, in pieces; the last one with the frame's end, if the file does not end first.
+
+        Raises:
+            ZstdError: this is no good frame.
+        """
+        decoder, at, checked = zstd.ZstdDecompressor().decompressobj(), start, False
         while not decoder.eof:
-            block = self.file.read(_BLOCK if read else _FIRST)
+            self.file.seek(at)
+            block = self.file.read(_BLOCK if at > start else _FIRST)
             if not block:
-                if read:
-                    self._number += 1
-                    yield Line(self._number, b"", f"torn line: the zstd frame at byte {start} ends early", torn=True)
-                return None
-            read += len(block)
-            *whole, rest = (rest + decoder.decompress(block)).split(b"\n")
-            for data in whole:
-                if held:
-                    self._number += 1
-                    yield Line(self._number, held)
-                held = data + b"\n"
-        for data in (held, rest):
-            if data:
-                self._number += 1
-                torn = not data.endswith(b"\n")
-                yield Line(self._number, data, "torn line" if torn else "", torn)
-        return start + read - len(decoder.unused_data)
+                return
+            text = decoder.decompress(block)
+            if at == start:
+                checked = zstd.get_frame_parameters(block).has_checksum
+            at += len(block)
+            if decoder.eof:
+                at -= len(decoder.unused_data)
+                self.file.seek(at)
+                if not checked and self.file.read(len(_MAGIC)) not in (_MAGIC, b""):
+                    raise zstd.ZstdError("no checksum, and no frame behind it")
+            yield text, at if decoder.eof else None
+
+    def _end(self, zstd: Any, start: int) -> int | None:
+        """The end of the good frame there; None where the file ends first.
+
+        Raises:
+            ZstdError: this is no good frame.
+        """
+        ends = [end for _, end in self._decoded(zstd, start)]
+        return ends[-1] if ends else None
+
+    def _next_good(self, zstd: Any, start: int) -> int | None:
+        """Where the next good frame begins."""
+        place = self._next_magic(start)
+        while place is not None:
+            try:
+                if self._end(zstd, place) is not None:
+                    return place
+            except zstd.ZstdError:
+                pass
+            place = self._next_magic(place + 1)
+        return None
 
     def _next_magic(self, start: int) -> int | None:
         tail = b""
