@@ -48,9 +48,9 @@ class DelayedReviewer:
 
 
 def lost_for(view: View) -> int | None:
-    """For how many steps success has been out of reach at every step of the branch; None where it is in reach.
+    """For how many steps success has been *proven* out of reach at every step of the branch; None where it is not now.
 
-    A step i steps ago had i more calls left. An unknown distance is in reach.
+    A step i steps ago had i more calls left. What is not proven (``OracleView.reaches``) is in reach.
 
     Raises:
         UsageError: a view without oracle.
@@ -58,8 +58,9 @@ def lost_for(view: View) -> int | None:
     if view.oracle is None:
         raise UsageError("view.oracle=None: this role needs a mechanism with uses_oracle=True")
     age: int | None = None
-    for ago, distance in enumerate(reversed(view.oracle.distances)):
-        if distance is None or distance <= view.agent_calls_left + ago:
+    last = len(view.oracle.distances) - 1
+    for ago in range(last + 1):
+        if view.oracle.reaches(last - ago, view.agent_calls_left + ago) is not False:
             break
         age = ago
     return age

@@ -14,10 +14,11 @@ from rir_policies.scripted import ExactReviewer
 INF = float("inf")
 
 
-def view(distances, *, left=10, seed=0, terminal=False, calls=0):
+def view(distances, *, left=10, seed=0, terminal=False, calls=0, exact=True):
     history = tuple([Step(None if i == 0 else f"a{i}", f"o{i}") for i in range(len(distances))])
     points = tuple([RestorePoint(i, i) for i in range(len(distances))])
-    oracle = OracleView(success=False, failed=False, score=0.0, distances=tuple(distances))
+    least = tuple([distance or 0 for distance in distances]) if exact else ()
+    oracle = OracleView(success=False, failed=False, score=0.0, distances=tuple(distances), least=least)
     return View(
         seed, "win", history, ReflectionMemory("win"), restorable=points, agent_calls=calls, agent_calls_left=left,
         terminal=terminal, oracle=oracle,
@@ -39,6 +40,11 @@ def view(distances, *, left=10, seed=0, terminal=False, calls=0):
 )
 def test_how_long_a_loss_is_old(distances, left, age):
     assert lost_for(view(distances, left=left)) == age
+
+
+def test_an_upper_bound_that_is_too_long_proves_no_loss():
+    assert lost_for(view((9, 9, 9), left=6, exact=False)) is None
+    assert lost_for(view((9, 9, INF), left=6, exact=False)) == 0
 
 
 @given(st.integers(0, 6), st.integers(1, 6))
