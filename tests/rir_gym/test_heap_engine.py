@@ -656,3 +656,43 @@ def test_textarena(game: str) -> None:
 
     report = check_restore(lambda: TextArenaEnv(game=game), restores=25, snapshot="heap")
     assert (report.mechanism, report.restores) == ("heap", 25)
+
+
+# --- what acts when it dies -------------------------------------------------------------------------------------------
+
+
+class Mortal:
+    """Notes its death."""
+
+    def __init__(self, deaths: list[int]) -> None:
+        self.deaths = deaths
+
+    def __del__(self) -> None:
+        self.deaths.append(1)
+
+
+def test_what_a_version_holds_dies_when_the_last_version_that_holds_it_is_gone() -> None:
+    """A limit: in the world alone it would have died in the step. Only what no save has seen does."""
+    deaths: list[int] = []
+    world, engine = heap(mortal=None)
+    engine.skip[id(deaths)] = deaths
+    engine.save()
+    world.mortal = Mortal(deaths)
+    world.mortal = None
+    assert deaths == [1], "seen by no save"
+    world.mortal = Mortal(deaths)
+    held = engine.save()
+    mortal = weakref.ref(world.mortal)
+    world.mortal = None
+    after = engine.save()
+    gc.collect()
+    assert deaths == [1], "the version holds it"
+    engine.restore(held)
+    assert world.mortal is mortal()
+    engine.restore(after)
+    engine.drop(held)
+    del held
+    engine.sweep()
+    gc.collect()
+    assert deaths == [1, 1]
+    assert mortal() is None

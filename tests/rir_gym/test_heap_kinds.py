@@ -20,6 +20,7 @@ import itertools
 import json
 import multiprocessing
 import operator
+import pathlib
 import queue
 import random
 import re
@@ -602,13 +603,87 @@ def test_a_child_sequence_and_the_generator_that_holds_it_stay_one() -> None:
     assert [child.bit_generator.seed_seq.generate_state(1)[0] for child in generator.spawn(2)] == first
 
 
+# --- values of one's own --------------------------------------------------------------------------------------------
+
+
+class Mood(enum.Enum):
+    """Its members are values, and carry more."""
+
+    CALM = 1
+    CROSS = [1]  # noqa: RUF012
+
+
+class Rank(enum.IntFlag):
+    LOW = 1
+    HIGH = 2
+
+
+class Named:
+    __slots__ = ("notes",)
+
+
+class Suit(Named, enum.Enum):
+    SPADES = 1
+
+
+class Tag(decimal.Decimal):
+    """A number with slots."""
+
+    __slots__ = ("notes",)
+
+
+class Path(pathlib.PurePosixPath):
+    """A path with fields."""
+
+    __slots__ = ("notes",)
+
+
+class Day(datetime.date):
+    """A day with fields."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Mood.CALM, Mood.CROSS, Rank.LOW, Rank.LOW | Rank.HIGH, Suit.SPADES, Tag(1), Path("a"), Day(2026, 1, 1)],
+)
+def test_what_a_value_carries_besides_is_put_back(value: Any) -> None:
+    world, engine = heap(value=value, bare=None)
+    try:
+        bare = engine.save()
+        value.notes = [1]
+        marked = engine.save()
+        value.notes.append(2)
+        engine.save()
+        engine.restore(marked)
+        assert value.notes == [1]
+        engine.restore(bare)
+        assert not hasattr(value, "notes")
+        engine.restore(marked)
+        assert world.value is value
+        assert value.notes == [1]
+    finally:
+        engine.restore(bare)
+
+
+def test_a_mutable_value_of_an_enum_is_put_back() -> None:
+    _, engine = heap(mood=Mood.CROSS)
+    version = engine.save()
+    Mood.CROSS.value.append(2)
+    engine.restore(version)
+    assert Mood.CROSS.value == [1]
+
+
+def test_a_class_that_hides_a_dict_of_its_base_is_read_past_it() -> None:
+    thing: Any = hiding_its_dict(World)()
+    thing.n = 1
+    _, engine = heap(thing=thing)
+    version = engine.save()
+    thing.n = 2
+    engine.restore(version)
+    assert thing.n == 1
+
+
 # --- not looked into --------------------------------------------------------------------------------------------------
-
-
-class Color(enum.Enum):
-    """A value."""
-
-    RED = 1
 
 
 @pytest.mark.parametrize(
@@ -618,7 +693,6 @@ class Color(enum.Enum):
             np,
             Key,
             logging_of("x") if (logging_of := __import__("logging").getLogger) else None,
-            Color.RED,
             np.float64(1),
         ),
         *(
@@ -656,6 +730,18 @@ class Hiding:
 
 Hiding.a = property(lambda self: 1)  # type: ignore[assignment]
 
+
+def hiding_its_dict(*bases: type) -> type:
+    """A class of which the instances have a ``__dict__`` that nobody can ask for."""
+    return type("HidesItsDict", bases, {"__dict__": property(lambda self: {})})
+
+
+class HidingValue(decimal.Decimal):
+    __slots__ = ("a",)
+
+
+HidingValue.a = property(lambda self: 1)  # type: ignore[assignment]
+
 REFUSED: dict[str, Callable[[], Any]] = {
     "generator": a_generator,
     "expression": lambda: (n for n in ()),
@@ -671,6 +757,12 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "file": lambda: open(__file__),  # noqa: SIM115
     "process": lambda: object.__new__(subprocess.Popen),
     "child": multiprocessing.Process,
+    "hidden dict": lambda: hiding_its_dict()(),
+    "hidden dict of a list": lambda: hiding_its_dict(list)(),
+    "hidden dict of a number": lambda: hiding_its_dict(int)(3),
+    "hidden dict of an array": lambda: np.zeros(3).view(hiding_its_dict(np.ndarray)),
+    "hidden dict of a dict": lambda: hiding_its_dict(dict)(),
+    "hidden slot of a value": lambda: HidingValue(1),
     "thread": threading.Thread,
     "executor": lambda: concurrent.futures.ThreadPoolExecutor(1),
     "loop": asyncio.new_event_loop,

@@ -594,17 +594,21 @@ TestHeapMachine.settings = settings(
 )
 
 
-WAYS = ("as it is", "small groups", "large groups", "referents copied")
+WAYS = ("as it is", "small groups", "large groups", "calm groups", "referents copied")
 
 
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How the table sees what has changed: each way must see the same."""
-    if request.param in ("large groups", "small groups"):
-        few = 1 if request.param == "large groups" else 4
+    if request.param.endswith("groups"):
+        few = 4 if request.param == "small groups" else 1
         monkeypatch.setattr(table, "_FEW", few)
         monkeypatch.setattr(blocks, "_FEW", few)
         monkeypatch.setattr(table, "_BLOCK", 1024 if request.param == "large groups" else 8)
+    if request.param == "calm groups":
+        monkeypatch.setattr(table, "_PATIENCE", 1)
+        monkeypatch.setattr(table, "_MORE", 1)
+        monkeypatch.setattr(table, "_CALM", 32)
     if request.param == "referents copied":
         monkeypatch.setattr(pointers, "_readable", lambda: False)
     return str(request.param)

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rir_gym.errors import SnapshotError
+from rir_gym.snapshot.heap.kind import compare_first
 
 __all__ = ["ArrayKind"]
 
@@ -115,6 +116,8 @@ class ArrayKind:
         if type(held) is Blocks:
             return memory is not None and _equal(memory, held.current)
         return bool((live if memory is None else memory).tobytes() == held)
+
+    now = compare_first
 
     def write(self, live: Any, content: Any) -> None:
         """Put shape and memory back.

@@ -2,8 +2,13 @@
 
 ``gc.get_referents`` of the objects, with a separator after each, tells every change of them but three: the names of
 string keys, a dict that holds as values what it held as keys, and the factory of a ``defaultdict`` that was one of its
-values. These are compared besides. Where a block differs, its objects are looked at one by one. This module knows
-kinds and contents, and no versions.
+values. These are compared besides. Where a block differs, its objects are looked at one by one.
+
+A *calm* block is laid out so that it costs less to compare, and more to find what has changed in it: for objects that
+have not changed for long, as tables of rules do not. Two sorts of its objects need no separator each. Lists of one
+object: if none is empty and they hold as many objects as they are, each holds one. Dicts that hold two objects an
+entry, their keys being no strings: if none has another length and together they hold as much as before, none holds
+less, since none can hold more. This module knows kinds and contents, and no versions.
 """
 
 from __future__ import annotations
@@ -18,11 +23,11 @@ from typing import Any
 import numpy as np
 
 from rir_gym.snapshot.heap.instances import InstanceKind
-from rir_gym.snapshot.heap.kinds import Kind
+from rir_gym.snapshot.heap.kind import Kind
 from rir_gym.snapshot.heap.pointers import SEPARATOR, identities, is_identical
 from rir_gym.snapshot.heap.sequences import Chunks
 
-__all__ = ["Block", "Node"]
+__all__ = ["Block", "Change", "Node"]
 
 _FEW = 256
 _END = np.uint64(id(SEPARATOR[0]))
@@ -69,16 +74,24 @@ class Node:
         return plain and self.kind.grouped and type(self.content) is not Chunks  # a long list is quicker alone
 
 
+Change = tuple[Node, Any]
+"""An object, and the content that it holds now, which is not the one that it is known to hold."""
+
+
 class Block:
-    """Objects that are compared at once."""
+    """Objects that are compared at once. ``quiet``: how many times in a row nothing of it had changed.
+
+    ``patience``: how many times are needed before it may be made calm.
+    """
 
     __slots__ = (
-        *("containers", "defaults", "ends", "factories", "identities", "keyed", "keys", "lengths", "nodes", "others"),
-        *("same_keys", "seen"),
+        *("calm", "containers", "defaults", "ends", "factories", "identities", "keyed", "keys", "lengths", "nodes"),
+        *("others", "patience", "quiet", "same_keys", "seen", "singles"),
     )
 
-    def __init__(self, nodes: list[Node]) -> None:
+    def __init__(self, nodes: list[Node], patience: int, *, calm: bool = False) -> None:
         self.nodes = nodes
+        self.patience, self.calm, self.quiet = patience, calm, 0
         self.lay_out()
 
     def lay_out(self) -> None:
@@ -86,14 +99,24 @@ class Block:
         containers: list[Any] = []
         keyed: list[Any] = []
         others: list[Any] = []  # the referents are those of {a: b} or {"x": b, "y": a}: the length tells which
+        singles: list[Any] = []
+        entries: list[Any] = []
         for node in self.nodes:
             node.held, node.keyed = node.holder()
-            containers += (node.live, SEPARATOR) if node.held is node.live else (node.live, node.held, SEPARATOR)
             if node.keyed:
                 keyed.append(node.held)
             elif isinstance(node.held, dict):
                 others.append(node.held)
+            if self.calm and type(node.live) is list and len(node.live) == 1:
+                singles.append(node.live)
+            elif self.calm and type(node.live) is dict and not node.keyed and _holds_its_keys(node.live):
+                entries.append(node.live)
+            else:
+                containers += (node.live, SEPARATOR) if node.held is node.live else (node.live, node.held, SEPARATOR)
+        if self.calm:
+            containers += (*entries, SEPARATOR, *singles, SEPARATOR)
         self.containers, self.keyed, self.others = tuple(containers), tuple(keyed), tuple(others)
+        self.singles = tuple(singles)
         dicts = (node.held for node in self.nodes)
         self.defaults = tuple([held for held in dicts if isinstance(held, collections.defaultdict)])
         self.look_again()
@@ -115,26 +138,30 @@ class Block:
 
     def accept(self, nodes: list[Node]) -> None:
         """The contents of these of its objects are what ``changed`` has just seen."""
-        if any(node.moved for node in nodes) or not self.same_keys:
+        if not self.same_keys or any(node.moved for node in nodes):
             self.lay_out()
         else:
             self.identities, self.ends = self.seen, None
 
-    def changed(self) -> list[Node]:
-        """The objects that hold something else than they held."""
+    def changed(self) -> list[Change]:
+        """The objects that hold something else than they held, with what they hold now."""
         held = gc.get_referents(*self.containers)
         same = is_identical(held, self.identities)
         self.same_keys = self._same_keys()
         if same and self.same_keys:
+            self.quiet += 1
             return []
+        self.quiet = 0
         self.seen = identities(held)
         suspects = self._differing() if self.same_keys else self.nodes
-        return [node for node in suspects if not node.kind.same(node.live, node.content)]
+        now = [(node, node.kind.now(node.live, node.content)) for node in suspects]
+        return [change for change in now if change[1] is not change[0].content]
 
     def _same_keys(self) -> bool:
         try:
             return (
-                list(map(len, self.others)) == self.lengths
+                all(self.singles)
+                and list(map(len, self.others)) == self.lengths
                 and list(itertools.chain.from_iterable(self.keyed)) == self.keys
                 and (not self.defaults or all(map(is_, map(_factory, self.defaults), self.factories)))
             )
@@ -142,7 +169,9 @@ class Block:
             return False
 
     def _differing(self) -> list[Node]:
-        """The objects of which the identities differ, wherever they stand now."""
+        """The objects of which the identities differ, wherever they stand now; perhaps others, too."""
+        if self.calm:
+            return self.nodes
         if len(self.nodes) <= _FEW:
             was, now = self.identities.split(_MARK), self.seen.split(_MARK)
             if len(was) != len(self.nodes) + 1 or len(now) != len(was):  # addresses that look like the mark
@@ -163,6 +192,11 @@ class Block:
             numbers = set(equal.nonzero()[0].repeat(lengths[equal])[differ].tolist())
             numbers.update((~equal).nonzero()[0].tolist())
         return [self.nodes[number] for number in sorted(numbers)]
+
+
+def _holds_its_keys(live: dict[Any, Any]) -> bool:
+    """Whether the referents of a dict are its keys and its values; more than these they cannot become."""
+    return len(gc.get_referents(live)) == 2 * len(live) > 0
 
 
 def _ends(identities: Any) -> Any:

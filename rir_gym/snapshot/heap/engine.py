@@ -16,21 +16,20 @@ bookkeeping on contents. This module knows no environment: its root is any objec
 from __future__ import annotations
 
 import random
-import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from rir_gym.errors import SnapshotError
 from rir_gym.snapshot.heap.instances import InstanceKind
-from rir_gym.snapshot.heap.kinds import Kind
-from rir_gym.snapshot.heap.reach import ATOMS, walk_from
+from rir_gym.snapshot.heap.reach import ATOMS
 from rir_gym.snapshot.heap.resolve import GATED, Found, Opaque, Walk, is_outside, kind_of
 from rir_gym.snapshot.heap.rewind import rewind
 from rir_gym.snapshot.heap.route import route
-from rir_gym.snapshot.heap.table import ASIDE, Node, Table
-from rir_gym.snapshot.heap.versions import NEW, Version
+from rir_gym.snapshot.heap.table import ASIDE, Change, Node, Table
+from rir_gym.snapshot.heap.upkeep import retain_reached, unreached
+from rir_gym.snapshot.heap.versions import NEW, Version, tree
 from rir_gym.snapshot.transparency import name_of
 
 __all__ = ["Engine", "Stranger", "Version"]
@@ -95,11 +94,12 @@ class Engine:
                 version.base_bytes += node.kind.size(node.content, None)
             self.looked = table.compared
         else:
-            delta, back = self.take_in(table.changed())
+            delta, back = self.take_in(self.changed())
             version = Version(self.identity, before, delta)
             version.back = back
         self.move(version)
-        if table.compared > self.looked + self.looked // 4 + _ASIDE_FROM:
+        most = self.looked + self.looked // 4 + _ASIDE_FROM
+        if table.size > most and table.compared > most:
             self.set_aside()
         if table.size > 2 * self.swept + _SWEEP_FROM:
             self.sweep()
@@ -111,19 +111,25 @@ class Engine:
         if before is not None and not before.kept and before is not version:
             self.prune(before)
 
-    def take_in(self, changed: list[Node]) -> tuple[list[Any], Sequence[Node]]:
-        """Read the objects that have changed, meet the new ones they hold; the changes, and who is back."""
+    def changed(self) -> list[Change]:
+        """The objects that no longer hold their content, with what they hold now."""
+        try:
+            return self.table.changed()
+        except SnapshotError:
+            for node in self.table.watched():
+                _ask(node.kind.now, node.live, node.content)  # which of them it was
+            raise
+
+    def take_in(self, changed: list[Change]) -> tuple[list[Any], Sequence[Node]]:
+        """Meet the new objects that the changed ones hold; the changes, and who is back."""
         delta: list[Any] = []
         back: Sequence[Node] = ()
         fresh: list[Any] = []
-        read: list[tuple[Node, Any]] = []
-        for node in changed:
-            content = _read(node.live, node.kind, node.content)
-            read.append((node, content))
+        for node, content in changed:
             fresh += [thing for thing in node.kind.children(content, node.content) if type(thing) not in ATOMS]
         if fresh:
             back = self.discover(fresh, delta)
-        for node, content in read:
+        for node, content in changed:
             delta += (node, node.content, content)
             node.content = content
         self.table.accept(changed)
@@ -146,9 +152,8 @@ class Engine:
             if node is not None:
                 if node.place == ASIDE:
                     met[id(thing)] = thing
-                    content = node.content
-                    if not node.kind.same(thing, content):
-                        content = _read(thing, node.kind, content)
+                    content = _ask(node.kind.now, thing, node.content)
+                    if content is not node.content:
                         read.append((node, content))
                     back.append(node)
                     stack.extend(node.kind.children(content, None))
@@ -167,7 +172,7 @@ class Engine:
                 continue
             if id(thing) in self.apart and isinstance(kind, InstanceKind):
                 kind = kind.without(self.apart[id(thing)])
-            node = Node(thing, kind, _read(thing, kind, None))
+            node = Node(thing, kind, _ask(kind.read, thing, None))
             found.append(node)
             stack.extend(node.kind.children(node.content, None))
         for node, content in read:
@@ -191,7 +196,7 @@ class Engine:
         if version.owner is not self.identity or not version.kept or self.at is None:
             raise SnapshotError("heap: this checkpoint belongs to another world or was dropped")
         dirty = self.table.changed()
-        way = route(self.table, self.kind, self.at, version, {node: node.content for node in dirty})
+        way = route(self.table, self.kind, self.at, version, {node: node.content for node, _ in dirty})
         rewind(self.table, way, dirty)
         self.move(version)
 
@@ -222,62 +227,22 @@ class Engine:
     def set_aside(self) -> None:
         """Compare no longer what the world does not reach where it stands: at a version that was just saved."""
         assert self.at is not None
-        known = self.table.known
-        reached: set[Node] = set()
-
-        def held(thing: Any) -> Iterable[Any] | None:
-            node = known.get(id(thing))
-            if node is not None:
-                reached.add(node)
-                return node.kind.children(node.content, None)
-            return (thing(),) if type(thing) is weakref.ref else None  # the world may come back to it by that
-
-        walk_from([self.root], self.kind, held)
-        self.at.aside = [node for node in self.table.watched() if not node.stays and node not in reached]
+        self.at.aside = unreached(self.root, self.kind, self.table)
         self.table.set_aside(self.at.aside)
         self.looked = self.table.compared
 
     def sweep(self) -> None:
         """Forget the objects that no version reaches any more."""
-        contents: dict[Node, list[Any]] = {node: [node.content] for node in self.table.nodes()}
-        versions = list(self.versions())
-        for version in versions:
-            for node, old, new in version.changes():
-                contents.setdefault(node, []).extend([each for each in (old, new) if each is not NEW])
-        known: dict[int, list[Node]] = {}  # an object that was met on two branches has two nodes
-        for node in contents:
-            known.setdefault(id(node.live), []).append(node)
-        reached: set[Node] = set()
-
-        def held(thing: Any) -> Iterable[Any] | None:
-            nodes = known.get(id(thing))
-            if nodes is None:
-                return None
-            reached.update(nodes)
-            return [each for n in nodes for content in contents[n] for each in n.kind.children(content, None)]
-
-        walk_from([self.root], self.kind, held)
-        self.table.retain(reached)
-        for version in versions:
-            version.delta = [part for change in version.changes() if change[0] in reached for part in change]
-            version.aside = [node for node in version.aside if node in reached]
-            version.back = [node for node in version.back if node in reached]
+        retain_reached(self.root, self.kind, self.table, list(self.versions()))
         self.swept = self.table.size
 
     def versions(self) -> Iterator[Version]:
         """Every version that is still part of the tree."""
-        root = self.at
-        while root is not None and root.parent is not None:
-            root = root.parent
-        stack = [root] if root is not None else []
-        while stack:
-            version = stack.pop()
-            yield version
-            stack.extend(version.children())
+        return tree(self.at)
 
 
-def _read(live: Any, kind: Kind, last: Any) -> Any:
+def _ask(read: Callable[[Any, Any], Any], live: Any, last: Any) -> Any:
     try:
-        return kind.read(live, last)
+        return read(live, last)
     except SnapshotError as error:
         raise Stranger(live, str(error)) from error

@@ -14,6 +14,7 @@ from operator import is_
 from typing import Any, cast
 
 from rir_gym.errors import SnapshotError
+from rir_gym.snapshot.heap.kind import compare_first
 from rir_gym.snapshot.heap.sequences import MISSING, new_items, pack, packed_size, same_items
 
 __all__ = ["InstanceKind", "PartKind", "dict_field"]
@@ -64,6 +65,17 @@ class InstanceKind:
             if tuple(dict.__iter__(held)) != names:
                 return False
         return not self.slots or all(map(is_, self._slots(live), slots))
+
+    def now(self, live: Any, last: Any) -> Any:
+        names, values, _, cls, then = last
+        if not self.grouped or cls is not self.cls or type(live) is not cls:
+            return last if self.same(live, last) else self.read(live, last)
+        held = self.field.__get__(live)
+        now = list(dict.values(held))
+        keys = tuple(dict.__iter__(held))
+        if held is then and same_items(now, values) and keys == names:
+            return last
+        return names if keys == names else _names(keys), pack(now, values), (), cls, held
 
     def write(self, live: Any, content: Any) -> None:
         names, values, slots, cls, then = content
@@ -135,6 +147,8 @@ class PartKind:
         names, values, cls, held = self.read(live, None)
         same = names == content[0] and all(map(is_, values, content[1]))
         return same and cls is content[2] and held is content[3]
+
+    now = compare_first
 
     def write(self, live: Any, content: Any) -> None:
         names, values, cls, then = content

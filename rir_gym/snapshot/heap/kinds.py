@@ -1,8 +1,6 @@
-"""How each type of mutable object is read, compared and written, in place and shallowly.
+"""The kinds of Python's own containers: lists, dicts, sets, deques, closure cells, and what is made of several of them.
 
-A kind turns an object into a *content*, an immutable value that holds what the object holds by reference, and writes
-such a content back into the same object. Contents of long sequences share the chunks that did not change. What an
-object of unknown C type holds nobody can say: ``kind_of`` refuses it. This module knows no versions.
+Contents of long sequences share the chunks that did not change. This module knows no versions.
 """
 
 from __future__ import annotations
@@ -11,9 +9,10 @@ import collections
 import itertools
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 from rir_gym.errors import SnapshotError
+from rir_gym.snapshot.heap.kind import Kind, compare_first
 from rir_gym.snapshot.heap.sequences import new_items, pack, packed_size, same_items
 from rir_gym.snapshot.heap.tables import SetImage, image_of, put_back, same_image
 
@@ -23,38 +22,10 @@ __all__ = [
     "DequeKind",
     "DictKind",
     "FixedKind",
-    "Kind",
     "ListKind",
     "OrderedDictKind",
     "SetKind",
 ]
-
-
-class Kind(Protocol):
-    """How one type of object is read, compared and written."""
-
-    grouped: bool
-    """True where ``gc.get_referents`` of the object (and of its ``__dict__``), with string keys, tells every change."""
-
-    def read(self, live: Any, last: Any) -> Any:
-        """The content now; ``last`` is the content before, whose unchanged chunks are shared."""
-        ...
-
-    def same(self, live: Any, content: Any) -> bool:
-        """Whether the object holds exactly this content, by identity."""
-        ...
-
-    def write(self, live: Any, content: Any) -> None:
-        """Make the object hold this content."""
-        ...
-
-    def children(self, content: Any, last: Any) -> Iterable[Any]:
-        """What the content holds, at least where ``last`` did not; None is no content before."""
-        ...
-
-    def size(self, content: Any, last: Any) -> int:
-        """Bytes that this content takes beyond what it shares with ``last``."""
-        ...
 
 
 # --- containers -------------------------------------------------------------------------------------------------------
@@ -70,6 +41,8 @@ class ListKind:
 
     def same(self, live: Any, content: Any) -> bool:
         return same_items(live, content)
+
+    now = compare_first
 
     def write(self, live: Any, content: Any) -> None:
         list.__setitem__(live, slice(None), content)
@@ -91,6 +64,8 @@ class DequeKind:
 
     def same(self, live: Any, content: Any) -> bool:
         return same_items(list(collections.deque.__iter__(live)), content)
+
+    now = compare_first
 
     def write(self, live: Any, content: Any) -> None:
         collections.deque.clear(live)
@@ -121,6 +96,8 @@ class DictKind:
             and same_items(list(dict.__iter__(live)), content[0])
             and getattr(live, "default_factory", None) is content[2]
         )
+
+    now = compare_first
 
     def write(self, live: Any, content: Any) -> None:
         keys, values, factory = content
@@ -170,6 +147,8 @@ class SetKind:
     def same(self, live: Any, content: SetImage) -> bool:
         return same_image(live, content)
 
+    now = compare_first
+
     def write(self, live: Any, content: SetImage) -> None:
         put_back(live, content)
 
@@ -197,6 +176,8 @@ class BothKind:
 
     def same(self, live: Any, content: Any) -> bool:
         return all(kind.same(live, part) for kind, part in zip(self.kinds, content, strict=True))
+
+    now = compare_first
 
     def write(self, live: Any, content: Any) -> None:
         for kind, part in zip(self.kinds, content, strict=True):
@@ -226,6 +207,8 @@ class FixedKind:
     def same(self, live: Any, content: Any) -> bool:
         return same_items(list(self.parts(live)), content)
 
+    now = compare_first
+
     def write(self, live: Any, content: Any) -> None:
         if not self.same(live, content):
             raise SnapshotError(f"the fixed parts of a {type(live).__name__} have changed")
@@ -251,6 +234,8 @@ class CellKind:
     def same(self, live: Any, content: Any) -> bool:
         now = self.read(live, None)
         return len(now) == len(content) and all(a is b for a, b in zip(now, content, strict=True))
+
+    now = compare_first
 
     def write(self, live: Any, content: Any) -> None:
         if content:

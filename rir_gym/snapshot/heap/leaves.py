@@ -39,6 +39,11 @@ class LeafKind:
         """Whether the state now equals that one."""
         return is_same(self.read(live, None).state, content.state)
 
+    def now(self, live: Any, last: _Saved) -> _Saved:
+        """The state now; one that equals the last is thrown away."""
+        saved = self.read(live, None)
+        return last if is_same(saved.state, last.state) else saved
+
     def write(self, live: Any, content: _Saved) -> None:
         """Put the state back."""
         self.adapter.restore(live, content.state)

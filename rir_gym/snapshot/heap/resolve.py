@@ -33,13 +33,13 @@ from gymnasium.envs.registration import EnvSpec
 from rir_gym.errors import SnapshotError
 from rir_gym.snapshot.heap.arrays import ArrayKind
 from rir_gym.snapshot.heap.instances import InstanceKind, dict_field
+from rir_gym.snapshot.heap.kind import Kind
 from rir_gym.snapshot.heap.kinds import (
     BothKind,
     CellKind,
     DequeKind,
     DictKind,
     FixedKind,
-    Kind,
     ListKind,
     OrderedDictKind,
     SetKind,
@@ -131,6 +131,8 @@ _VALUES: tuple[type, ...] = (
     *(enum.Enum, np.generic, np.dtype, re.Pattern, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo),
     *(decimal.Decimal, fractions.Fraction, pathlib.PurePath, type, types.ModuleType),
 )
+_OF_VALUES = frozenset([module_of(cls).partition(".")[0] for cls in _VALUES]) | {"zoneinfo"}
+"""The packages that these come from: their own slots are parts of the value, filled when somebody asks for them."""
 _AT_DEATH = "it acts when its object dies, which a checkpoint that holds the object prevents"
 _OUTSIDE = {
     "threading.Thread": "a thread cannot be put back",
@@ -152,6 +154,8 @@ def kind_of(cls: type) -> Found:
     """How objects of a class are met; None for values without parts and for objects that are no state."""
     if (adapter := registered(cls)) is not None:
         return LeafKind(adapter)
+    if cls.__dictoffset__ and dict_field(cls) is None and is_python_class(cls):
+        return Opaque("its class shows something else in the place of the __dict__ of its instances")
     if (known := _KINDS.get(cls)) is not None:
         return known if dict_field(cls) is None else BothKind((known, InstanceKind(cls, ())))
     if (walk := _WALKS.get(cls)) is not None:
@@ -160,9 +164,13 @@ def kind_of(cls: type) -> Found:
         return Opaque(why)
     if cls in _NO_STATE or getattr(cls, "snapshot_stop", False):
         return None
-    if issubclass(cls, _VALUES):  # a class of one's own may give its instances more than the value
-        more = not issubclass(cls, enum.Enum | type | types.ModuleType) and dict_field(cls) is not None
-        return InstanceKind(cls, ()) if more else None
+    if issubclass(cls, _VALUES):  # a class of one's own may give its instances more than the value: an enum's members
+        own = [base for base in cls.__mro__ if module_of(base).partition(".")[0] not in _OF_VALUES]
+        if (hiding := next(filter(_hidden, own), None)) is not None:
+            return Opaque(f"{name_of(hiding)} hides a slot of its instances")
+        slots = tuple([field for base in own for field in _members(base)])
+        more = not issubclass(cls, type | types.ModuleType) and (slots or dict_field(cls) is not None)
+        return InstanceKind(cls, slots) if more else None
     package = module_of(cls).partition(".")[0]
     if package in ("logging", "typing") or (package == "pygame" and cls.__name__ in _PICTURES):
         return None  # pictures are made again by the next render

@@ -11,15 +11,15 @@ from typing import Any
 from rir_gym.errors import SnapshotError
 from rir_gym.snapshot.heap.kinds import BothKind, DictKind, SetKind
 from rir_gym.snapshot.heap.route import Route
-from rir_gym.snapshot.heap.table import ASIDE, Node, Table
+from rir_gym.snapshot.heap.table import ASIDE, Change, Node, Table
 
 __all__ = ["rewind"]
 
 _LATE = (DictKind, SetKind, BothKind)  # their keys may be hashed by fields that are written first
 
 
-def rewind(table: Table, way: Route, dirty: list[Node]) -> None:
-    """Go a way; ``dirty`` are the objects that have changed since the version that it leaves.
+def rewind(table: Table, way: Route, dirty: list[Change]) -> None:
+    """Go a way; ``dirty`` are the objects that have changed since the version that it leaves, as they are.
 
     Raises:
         SnapshotError: an object could not be written. All are as they were before.
@@ -28,7 +28,9 @@ def rewind(table: Table, way: Route, dirty: list[Node]) -> None:
     drifted = [node for node in way.gone if node.place == ASIDE and not _holds(node, want.get(node, node.content))]
     for node in drifted:
         want.setdefault(node, node.content)
-    before = {node: node.kind.read(node.live, node.content) for node in (*dirty, *way.back, *drifted)}
+    before = dict(dirty)
+    for node in (*way.back, *drifted):
+        before[node] = node.kind.read(node.live, node.content)
     written = [node for node, content in want.items() if node in before or content is not node.content]
     if way.aside or table.size > table.compared:
         written = [node for node in written if _is_sure(node, table, way, before)]

@@ -43,6 +43,10 @@ class StateKind:
         except SnapshotError:  # ``read`` says why
             return False
 
+    def now(self, live: Any, last: Any) -> Any:
+        state = self.get(live)
+        return last if state == last else state
+
     def write(self, live: Any, content: Any) -> None:
         self.put(live, content)
 

@@ -12,12 +12,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from rir_gym.snapshot.heap.blocks import Block, Node
+from rir_gym.snapshot.heap.blocks import Block, Change, Node
 
-__all__ = ["ASIDE", "Node", "Table"]
+__all__ = ["ASIDE", "Change", "Node", "Table"]
 
 ALONE, ASIDE = -1, -2
 _BLOCK, _FEW = 2048, 256
+_CALM = 8192
+_PATIENCE, _MORE = 32, 8  # so many times unchanged before a block is made calm; and longer once it was in vain
 _HOT = 16  # so many of the first objects that change are compared alone from then on, and leave large blocks whole
 
 
@@ -30,6 +32,7 @@ class Table:
         self.alone: list[Node] = []
         self.hot = 0
         self.next = 0
+        self.looks = 0
 
     @property
     def size(self) -> int:
@@ -63,11 +66,7 @@ class Table:
         last = next(reversed(self.blocks), None)
         if groups and last is not None and len(self.blocks[last].nodes) < _FEW:
             groups = self.blocks.pop(last).nodes + groups
-        for start in range(0, len(groups), _BLOCK):
-            block = self.blocks[self.next] = Block(groups[start : start + _BLOCK])
-            for node in block.nodes:
-                node.place = self.next
-            self.next += 1
+        self._group(groups, _PATIENCE)
 
     def add_aside(self, nodes: Iterable[Node]) -> None:
         """Know these too, without comparing them."""
@@ -75,22 +74,34 @@ class Table:
             self.known[id(node.live)] = node
             node.place = ASIDE
 
-    def changed(self) -> list[Node]:
-        """Every object that no longer holds its content, but those that are set aside."""
-        found = [node for block in self.blocks.values() for node in block.changed()]
-        found += [node for node in self.alone if not node.kind.same(node.live, node.content)]
+    def changed(self) -> list[Change]:
+        """Every object that no longer holds its content, but those that are set aside, with what it holds now."""
+        found: list[Change] = []
+        for block in self.blocks.values():
+            found += block.changed()
+        for node in self.alone:
+            if (content := node.kind.now(node.live, node.content)) is not node.content:
+                found.append((node, content))
+        self.looks += 1
+        if self.looks % _PATIENCE == 0:
+            self._calm_down()
         return found
 
-    def accept(self, nodes: list[Node]) -> None:
+    def accept(self, changed: list[Change]) -> None:
         """The contents of these objects are what ``changed`` has just seen."""
+        grouped = [node for node, _ in changed if node.place >= 0]
+        if not grouped:
+            return
         leaving: list[Node] = []
-        for number, members in self._by_block(nodes).items():
+        for number, members in self._by_block(grouped).items():
             block = self.blocks[number]
             room = _HOT - self.hot if len(block.nodes) > _FEW else 0
             out = [node for number, node in enumerate(members) if number < room or not node.groupable]
             if out:
                 self.hot += min(room, len(members))
                 leaving += out
+            elif block.calm:
+                self._disturb(number)
             else:
                 block.accept(members)
         if leaving:
@@ -100,7 +111,10 @@ class Table:
     def settle(self, nodes: list[Node]) -> None:
         """The contents of these objects are what was written into them."""
         for number, members in self._by_block(nodes).items():
-            self.blocks[number].settle(members)
+            if self.blocks[number].calm:
+                self._disturb(number)
+            else:
+                self.blocks[number].settle(members)
 
     def set_aside(self, nodes: Sequence[Node]) -> None:
         """Compare these no longer."""
@@ -121,6 +135,28 @@ class Table:
         self.known, self.blocks, self.alone, self.hot = {}, {}, [], 0
         self.add_aside([node for node in kept if node.place == ASIDE])
         self.add([node for node in kept if node.place != ASIDE])
+
+    def _group(self, nodes: list[Node], patience: int, *, calm: bool = False) -> None:
+        """In new blocks; what they hold now are their contents."""
+        size = _CALM if calm else _BLOCK
+        for start in range(0, len(nodes), size):
+            block = self.blocks[self.next] = Block(nodes[start : start + size], patience, calm=calm)
+            for node in block.nodes:
+                node.place = self.next
+            self.next += 1
+
+    def _calm_down(self) -> None:
+        """Where a large block has not changed for long, and not now, put all such blocks together into calm ones."""
+        still = {n: block for n, block in self.blocks.items() if block.quiet >= block.patience}
+        if any(len(block.nodes) > _FEW and not block.calm for block in still.values()):
+            joined = [number for number, block in still.items() if len(block.nodes) <= _CALM // 2]
+            patience = max([still[number].patience for number in joined])
+            self._group([node for number in joined for node in self.blocks.pop(number).nodes], patience, calm=True)
+
+    def _disturb(self, number: int) -> None:
+        """Something in a calm block has changed: it is an ordinary one again, and longer than before."""
+        block = self.blocks.pop(number)
+        self._group(block.nodes, _MORE * block.patience)
 
     def _take_out(self, nodes: Sequence[Node]) -> None:
         """Out of the blocks and of those alone; what a block that shrank keeps may go into another."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from rir_gym.snapshot.heap.table import Node
 
-__all__ = ["NEW", "Version"]
+__all__ = ["NEW", "Version", "tree"]
 
 NEW: Any = None
 """The old content of an object that its version was the first to meet."""
@@ -77,6 +77,17 @@ class Version:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _lost, ()
+
+
+def tree(at: Version | None) -> Iterator[Version]:
+    """Every version of the tree in which one stands."""
+    while at is not None and at.parent is not None:
+        at = at.parent
+    stack = [at] if at is not None else []
+    while stack:
+        version = stack.pop()
+        yield version
+        stack.extend(version.children())
 
 
 def _lost() -> Version:
