@@ -1,6 +1,6 @@
 """What a checkpoint costs: time to save, time to restore, bytes, and what it makes of an environment's speed.
 
-    python benchmarks/checkpoint.py [--quick] [--json PATH] [--markdown]
+    python benchmarks/checkpoint.py [--quick] [--worlds ...] [--mechanisms ...] [--json PATH] [--markdown]
     python benchmarks/checkpoint.py --markdown PATH     the tables of an earlier --json as Markdown; measures nothing
 
 Rows: world, mechanism, step_us (bare), save_us, restore_us (medians of single calls, the garbage collector off inside
@@ -9,7 +9,8 @@ a checkpoint before every action, through RollbackWrapper, over a bare one), fai
 
 In one run the mechanisms of a world take turns: each drives its own instance of the same seeded world with the same
 actions and restores; afterwards every kept branch is compared with a straight run from reset. What RollbackWrapper
-refuses, or what is found wrong, has no times. ``copium`` takes the place of the wrapper's deepcopy.
+refuses, or what is found wrong, has no times. ``copium`` takes the place of the wrapper's deepcopy. Bytes of what forks
+are memory of all processes, each shared page counted once. The last five worlds are games and simulators in C.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import platform
 import random
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ import gymnasium as gym
 import numpy as np
 from checkpoint_memory import long_episode, weigh
 from checkpoint_report import lines, markdown, targets
-from contenders import MECHANISMS, Make, Nothing, Timed, mechanism, wrapped
+from contenders import MECHANISMS, Make, Nothing, Timed, mechanism, world_of, wrapped
 from worlds import Absent, maker
 
 from rir_gym.errors import NotRestorable
@@ -62,6 +63,8 @@ class Setting:
     checks: tuple[int, int] = (24, 120)
 
 
+_SIZES = ("rounds", "saves", "episodes", "steps", "checks")
+_ENGINE: dict[str, Any] = dict(zip(_SIZES, ((16, 80), (20, 60), (2, 5), (12, 24), (6, 36)), strict=True))
 WORLDS = {
     "small": Setting("rir_bench/Small-v0"),
     "medium": Setting("rir_bench/Medium-v0", rounds=(40, 240), steps=(20, 40), checks=(8, 60)),
@@ -93,7 +96,16 @@ WORLDS = {
     ),
     "textarena 2048": Setting("rir_gym/TextArena-v0", {"game": "2048-v0"}),
     "babyai": Setting("minigrid:BabyAI-GoToObj-v0"),
+    "babyai as text": Setting("rir_gym/BabyAI-v0", {"level": "BabyAI-GoToObj-v0"}),
+    "textworld express": Setting(
+        "rir_gym/TextWorldExpress-v0", rounds=(16, 80), saves=(20, 60), steps=(12, 24), checks=(6, 36)
+    ),
     "apothecary": Setting("rir_gym/Apothecary-v0"),
+    "ale breakout": Setting("ale_py:ALE/Breakout-v5", **_ENGINE),
+    "mujoco hopper": Setting("Hopper-v5", **_ENGINE),
+    "nle": Setting("rir_bench/NetHack-v0", **_ENGINE),
+    "jericho": Setting("rir_bench/Frotz-v0", **_ENGINE),
+    "textworld, bare": Setting("rir_bench/Story-v0", **_ENGINE),
 }
 _STRETCH = 20
 _WEIGHING_S = (0.8, 8.0)
@@ -107,13 +119,15 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write rows, targets and machine there")
     parser.add_argument("--markdown", nargs="?", const=True, metavar="PATH", help="print Markdown tables")
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS), help="only these")
+    parser.add_argument("--mechanisms", nargs="+", choices=MECHANISMS, default=list(MECHANISMS), help="only these")
     parser.add_argument("--stretch", type=int, default=_STRETCH, help="steps that a mechanism plays in a row")
     asked = parser.parse_args()
     if isinstance(asked.markdown, str):
         print(markdown(json.loads(Path(asked.markdown).read_text())))
         return
     size, left_out = int(not asked.quick), list[str]()
-    rows = [row for name in asked.worlds for row in measure(name, WORLDS[name], size, left_out, asked.stretch)]
+    played = size, left_out, asked.stretch, asked.mechanisms
+    rows = [row for name in asked.worlds for row in measure(name, WORLDS[name], *played)]
     long = add_memory(rows, size)
     result = {
         "rows": rows,
@@ -132,7 +146,9 @@ def main() -> None:
         asked.json.write_text(json.dumps(result, indent=1) + "\n")
 
 
-def measure(world: str, setting: Setting, size: int, left_out: list[str], stretch: int) -> list[dict[str, Any]]:
+def measure(
+    world: str, setting: Setting, size: int, left_out: list[str], stretch: int, names: Sequence[str]
+) -> list[dict[str, Any]]:
     """One row a mechanism, without its bytes; ``size`` is 0 for quick and 1 for full, ``left_out`` what is not here."""
     try:
         make = maker(setting.env_id, **setting.arguments)
@@ -140,7 +156,7 @@ def measure(world: str, setting: Setting, size: int, left_out: list[str], stretc
         left_out.append(f"{world}: {absent}")
         return []
     envs, reasons = {}, {}
-    for name in MECHANISMS:
+    for name in names:
         try:
             envs[name] = wrapped(name, make, setting.checks[size])
         except Absent as absent:
@@ -154,7 +170,7 @@ def measure(world: str, setting: Setting, size: int, left_out: list[str], stretc
     seed, actions = scout(make, setting.options, setting.steps[size])
     steps = time_episodes(make, envs, seed, actions, setting.options, setting.episodes[size])
     rows = []
-    for name in [name for name in MECHANISMS if name in envs or name in reasons]:
+    for name in [name for name in names if name in envs or name in reasons]:
         row = {"world": world, "mechanism": name, "step_us": round(steps["bare"] * 1e6, 2), **dict.fromkeys(_FIGURES)}
         if name in envs:
             row["save_us"] = round(statistics.median(timed[name].saves) * 1e6, 2)
@@ -200,7 +216,7 @@ def time_calls(
     processor's caches as it would alone, not as the deep copies of another left them.
     """
     timed = {name: Timed(mechanism(name, make)) for name in names}
-    worlds = {name: World(make(), timed[name]) for name in names}
+    worlds = {name: world_of(make, timed[name]) for name in names}
     digests: dict[str, dict[int, str | None]] = {}
     streams: dict[str, ProcessRng] = {}
     wrong: dict[str, str] = {}
@@ -302,6 +318,7 @@ def time_episodes(
     """Median seconds per step by variant, "bare" among them; they take turns over the same actions, and are closed."""
     variants = {"bare": make(), **envs}
     seconds: dict[str, list[float]] = {name: [] for name in variants}
+    encoded = actions, [(0, action) for action in actions]  # where a wrapper has no action of the same space to spare
     for episode in range(episodes):
         names = list(variants)
         for name in names[episode % len(names) :] + names[: episode % len(names)]:
@@ -309,7 +326,7 @@ def time_episodes(
             env.reset(seed=seed, options=None if options is None else dict(options))
             gc.collect()  # what was before is not this one's to pay for
             started = time.perf_counter()
-            for action in actions:
+            for action in encoded[isinstance(env.action_space, gym.spaces.OneOf)]:
                 env.step(action)
             seconds[name].append((time.perf_counter() - started) / len(actions))
             if episode == episodes - 1:

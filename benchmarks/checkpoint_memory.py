@@ -10,14 +10,15 @@ import statistics
 import time
 import tracemalloc
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from contenders import Nothing, Timed, mechanism
+from contenders import FORKS, Nothing, Timed, mechanism, world_of
+from leaks import descendants
 from worlds import maker
 
 import rir_gym
-from rir_gym.snapshot.world import World
 
 __all__ = ["long_episode", "weigh"]
 
@@ -35,23 +36,23 @@ def weigh(
 
     As many steps as there are actions, fewer (at least one) after ``limit_s`` seconds. "nothing" is the history alone.
     """
-    make = maker(env_id, **arguments)
+    make, held = maker(env_id, **arguments), _forked if name in FORKS else _traced
     kept = Nothing() if name == "nothing" else mechanism(name, make)
     gc.collect()
     gc.disable()
     tracemalloc.start()
     try:
-        world = World(make(), kept)
+        world = world_of(make, kept)
         world.reset(seed, options)
-        traced, done = [_traced()], 0
+        traced, done = [held()], 0
         world.keep()
-        traced.append(_traced())
+        traced.append(held())
         started = time.monotonic()
         while done < len(actions) and (done == 0 or time.monotonic() - started < limit_s):
             world.step(actions[done])
             done += 1
         world.keep()
-        traced.append(_traced())
+        traced.append(held())
     finally:
         tracemalloc.stop()
         gc.enable()
@@ -63,6 +64,16 @@ def weigh(
 def _traced() -> int:
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
+
+
+def _forked() -> int:
+    """Bytes of the processes that descend from this one; a page that several share is counted once."""
+    total = 0
+    for process in descendants(os.getpid()):
+        with suppress(OSError):  # one that has just ended
+            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+            total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    return total
 
 
 def long_episode(steps: int) -> dict[str, Any]:

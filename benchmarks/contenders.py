@@ -20,18 +20,24 @@ import rir_gym
 from rir_gym.base import Node
 from rir_gym.errors import SnapshotError, UnknownName
 from rir_gym.snapshot.deepcopy import DeepCopy
+from rir_gym.snapshot.fork import Fork
+from rir_gym.snapshot.fork_audit import supported
 from rir_gym.snapshot.heap import Heap
+from rir_gym.snapshot.keyframes import Keyframes
 from rir_gym.snapshot.layers import shared_objects
 from rir_gym.snapshot.native import Native
 from rir_gym.snapshot.pickled import Pickle
-from rir_gym.snapshot.protocol import Snapshotter, Start
+from rir_gym.snapshot.protocol import Adopting, Bounded, Keyed, Losing, Snapshotter, Start
+from rir_gym.snapshot.protocol import Timed as Stepping
 from rir_gym.snapshot.replay import Replay
+from rir_gym.snapshot.world import World
 from rir_gym.testing import check_restore
 
-__all__ = ["MECHANISMS", "Make", "Nothing", "Timed", "mechanism", "wrapped"]
+__all__ = ["FORKS", "MECHANISMS", "Make", "Nothing", "Timed", "mechanism", "world_of", "wrapped"]
 
 Make = Callable[[], gym.Env[Any, Any]]
-MECHANISMS = ("native", "heap", "deepcopy", "copium", "pickle", "replay")
+FORKS = ("fork", "keyframes:fork")
+MECHANISMS = ("native", "heap", "deepcopy", "copium", "pickle", "fork", "replay", "keyframes:heap", "keyframes:fork")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +138,33 @@ class Timed:
         restored: gym.Env[Any, Any] = _clocked(self.restores, lambda: self.inner.restore(env, token))
         return restored
 
+    @property
+    def most(self) -> int | None:
+        """The other one's, where its tokens are few."""
+        return self.inner.most if isinstance(self.inner, Bounded) else None
+
+    @property
+    def keyframes(self) -> tuple[int, ...]:
+        """The other one's, where it has any."""
+        return self.inner.keyframes if isinstance(self.inner, Keyed) else ()
+
+    def begins_at(self, token: Any) -> int:
+        """The other one's, where it has keyframes; else no node."""
+        return self.inner.begins_at(token) if isinstance(self.inner, Keyed) else -1
+
+    def adopt(self, env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+        """The other one's, where it wants its own kind."""
+        return self.inner.adopt(env) if isinstance(self.inner, Adopting) else env
+
+    def stepped(self, seconds: float) -> None:
+        """The other one is told, where it wants to know."""
+        if isinstance(self.inner, Stepping):
+            self.inner.stepped(seconds)
+
+    def lost(self, env: gym.Env[Any, Any], token: Any) -> str | None:
+        """The other one's."""
+        return self.inner.lost(env, token) if isinstance(self.inner, Losing) else None
+
     def size(self, token: Any) -> int | None:
         """The other one's."""
         return self.inner.size(token)
@@ -151,6 +184,10 @@ def mechanism(name: str, make: Make) -> Snapshotter:
     Raises:
         Absent: it is not installed.
     """
+    if name.startswith("keyframes:"):
+        return Keyframes(mechanism(name.partition(":")[2], make))
+    if name == "fork" and (reason := supported()) is not None:
+        raise Absent(f"{name}: {reason}")
     if name == "copium":
         try:
             return Copium(importlib.import_module("copium").deepcopy)
@@ -158,7 +195,14 @@ def mechanism(name: str, make: Make) -> Snapshotter:
             raise Absent(f"{name}: {error}") from error
     known: dict[str, Callable[[], Snapshotter]]
     known = {"native": Native, "heap": Heap, "deepcopy": DeepCopy, "pickle": Pickle, "replay": lambda: Replay(make)}
+    known["fork"] = lambda: Fork(make)
     return known[name]()
+
+
+def world_of(make: Make, mechanism: Snapshotter) -> World:
+    """A new world on a mechanism, in the process where that wants it."""
+    env = make()
+    return World(mechanism.adopt(env) if isinstance(mechanism, Adopting) else env, mechanism)
 
 
 def wrapped(name: str, make: Make, restores: int) -> rir_gym.RollbackWrapper:

@@ -1,7 +1,9 @@
 """Wrong restores, counted: random trees of steps and restores on many environments, each against straight runs.
 
-    python benchmarks/fidelity.py [--quick] [--json PATH]
+    python benchmarks/fidelity.py [--quick] [--engines] [--json PATH]
 
+--engines: only the simulators and games whose state is in C, as anybody would wrap them, each by what ``auto`` takes,
+by ``fork`` and by ``keyframes``: some 1,800 restores where all five are installed (NLE needs Gymnasium 1.2).
 Rows: env, asked (the ``snapshot=`` setting), mechanism (the one that was chosen), episodes, restores, jumps (restores
 to another branch), undone_ends (restores from the end of an episode), wrong, reason (of a refusal, or of the last
 wrong one). ``rir_gym.testing.check_restore`` does the checking, twelve restores a tree; a tree with a difference counts
@@ -39,13 +41,27 @@ ENVIRONMENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "TextArena 2048": ("rir_gym/TextArena-v0", {"game": "2048-v0"}),
     "TextArena Minesweeper": ("rir_gym/TextArena-v0", {"game": "Minesweeper-v0"}),
     "TextArena Sokoban": ("rir_gym/TextArena-v0", {"game": "Sokoban-v0"}),
+    "TextWorldExpress cookingworld": ("rir_gym/TextWorldExpress-v0", {"game": "cookingworld"}),
+    "BabyAI GoToLocal": ("rir_gym/BabyAI-v0", {"level": "BabyAI-GoToLocal-v0"}),
+    "BabyAI BossLevel": ("rir_gym/BabyAI-v0", {"level": "BabyAI-BossLevel-v0"}),
     "BabyAI GoToObj": ("minigrid:BabyAI-GoToObj-v0", {}),
     "BabyAI Pickup": ("minigrid:BabyAI-PickupLoc-v0", {}),
     "small": ("rir_bench/Small-v0", {}),
     "medium": ("rir_bench/Medium-v0", {}),
     "large, cut down": ("rir_bench/Large-v0", {"side": 300, "beings": 1_000}),
 }
-ASKED = ("auto", "heap")
+ENGINES: dict[str, tuple[str, dict[str, Any]]] = {
+    "ALE Breakout": ("ale_py:ALE/Breakout-v5", {}),
+    "MuJoCo Hopper": ("Hopper-v5", {}),
+    "NLE": ("rir_bench/NetHack-v0", {}),
+    "jericho": ("rir_bench/Frotz-v0", {}),
+    "TextWorld, bare": ("rir_bench/Story-v0", {}),
+}
+ASKED = {
+    **dict.fromkeys(ENVIRONMENTS, ("auto", "heap")),
+    **dict.fromkeys(("TextWorldExpress cookingworld",), ("auto",)),  # a Java process fits no heap
+    **dict.fromkeys(ENGINES, ("auto", "fork", "keyframes")),
+}
 _A_TREE = 12
 
 
@@ -54,18 +70,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one tree an environment and setting, not ten")
     parser.add_argument("--json", type=Path, help="write rows and totals there")
-    parser.add_argument("--environments", nargs="+", choices=ENVIRONMENTS, default=list(ENVIRONMENTS))
+    parser.add_argument("--engines", action="store_true", help="only the simulators and games in C")
+    parser.add_argument("--environments", nargs="+", choices=ASKED, help="only these")
     arguments = parser.parse_args()
     rows: list[dict[str, Any]] = []
     left_out: list[str] = []
-    for name in arguments.environments:
-        env_id, settings = ENVIRONMENTS[name]
+    for name in arguments.environments or list(ENGINES if arguments.engines else ASKED):
+        env_id, settings = {**ENVIRONMENTS, **ENGINES}[name]
         try:
             make = maker(env_id, **settings)
         except Absent as absent:
             left_out.append(f"{name}: {absent}")
             continue
-        for asked in ASKED:
+        for asked in ASKED[name]:
             try:
                 rows.append(row := {"env": name, "asked": asked, **check(make, asked, 1 if arguments.quick else 10)})
             except UnknownName as error:
@@ -100,7 +117,7 @@ def check(make: Make, asked: str, trees: int) -> dict[str, Any]:
     for tree in range(trees):
         mechanism = env.snapshot_report.chosen
         try:
-            report = check_restore(env, restores=_A_TREE, seed=tree + 1_000 * ASKED.index(asked))
+            report = check_restore(env, restores=_A_TREE, seed=tree + (1_000 if asked == "heap" else 0))
         except (AssertionError, SnapshotError, RollbackRefused) as error:
             counts["wrong"] += 1
             reason = str(error)
@@ -116,9 +133,9 @@ def check(make: Make, asked: str, trees: int) -> dict[str, Any]:
 def line(row: dict[str, Any]) -> str:
     """A row as one line, and what was wrong in full."""
     if not row["mechanism"]:
-        return f"{row['env']:22} {row['asked']:5} refused: {row['reason'].partition('faithfully. ')[2][:130]}"
+        return f"{row['env']:22} {row['asked']:9} refused: {row['reason'].partition('faithfully. ')[2][:130]}"
     told = (
-        f"{row['env']:22} {row['asked']:5} {row['mechanism']:9} {row['restores']:5} restores, {row['jumps']:4} jumps, "
+        f"{row['env']:22} {row['asked']:9} {row['mechanism']:14} {row['restores']:5} restores, {row['jumps']:4} jumps, "
         f"{row['undone_ends']:4} from an end, {row['wrong']} wrong"
     )
     return told + (f"\n    {row['reason']}" if row["wrong"] else "")

@@ -6,7 +6,8 @@ Cost: a directory of 2,000 files and 200 MB; each step writes 1,000 bytes into t
 (``shutil.copytree``) and steps take turns, and after some steps the directory is put back by one step, and to the
 start. Medians by the clock and of the processor (``_cpu``: what a machine that is busy with other things leaves of
 the difference); ``copy_over_checkpoint`` is the ratio of time, ``bytes_ratio`` that of bytes, ``met`` whether both are
-at least 50. "first" is the first checkpoint, which has to keep everything. Exactness: 1,000 random edits (writes,
+at least 50. "first" is the first checkpoint, which has to keep everything; "look" is the status of each file alone,
+which no checkpoint can do without. Exactness: 1,000 random edits (writes,
 same-size rewrites with the old time, truncations, moves, deletions, modes, times, links, folders) for each seed, a
 checkpoint after some, and random restores; every restore is compared with an independent look at everything. --quick:
 a tenth of the bytes, fewer steps and seeds. ``--place``: where, if not where temporary files go.
@@ -66,7 +67,8 @@ def cost(place: str, total: int, steps: int, seed: int) -> dict[str, Any]:
     for path in paths:
         Path(path).write_bytes(rng.randbytes(total // FILES))
     workdirs, kept = Workdirs(), list[Trees]()
-    times: dict[str, list[Time]] = {name: [] for name in ("copy", "checkpoint", "restore", "restore to the start")}
+    names = ("copy", "look", "checkpoint", "restore", "restore to the start")
+    times: dict[str, list[Time]] = {name: [] for name in names}
     first = timed(lambda: kept.append(workdirs.save([root])[0]))
     stored = [workdirs.blobs.bytes_held]
     for step in range(steps):
@@ -76,6 +78,7 @@ def cost(place: str, total: int, steps: int, seed: int) -> dict[str, Any]:
         for path in rng.sample(paths, CHANGED):
             with open(path, "r+b") as file:
                 file.write(rng.randbytes(1000))
+        times["look"].append(timed(lambda: [os.lstat(path) for path in paths]))
         times["checkpoint"].append(timed(lambda: kept.append(workdirs.save([root])[0])))
         stored.append(workdirs.blobs.bytes_held)
         if step % 5 == 4:

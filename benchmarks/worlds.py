@@ -11,14 +11,17 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from engines import register_engines
 
 import rir_gym
+from rir_gym.errors import MissingDependency
 
-__all__ = ["Absent", "EzPickleWorld", "LargeWorld", "MediumWorld", "SmallWorld", "maker", "register_worlds"]
+__all__ = ["Absent", "EzPickleWorld", "LargeWorld", "MediumWorld", "SmallWorld", "made", "maker", "register_worlds"]
 
 Returned = tuple[str, float, bool, bool, dict[str, Any]]
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -231,12 +234,16 @@ def maker(env_id: str, **arguments: Any) -> Callable[[], gym.Env[Any, Any]]:
         Absent: it is not registered, or needs a package that is not installed.
     """
 
-    def make() -> gym.Env[Any, Any]:
-        return gym.make(env_id, **arguments)
-
-    register_worlds()
+    make = partial(made, env_id, **arguments)
     try:
         make().close()
-    except (ImportError, gym.error.UnregisteredEnv, gym.error.DependencyNotInstalled) as error:
+    except (ImportError, MissingDependency, gym.error.UnregisteredEnv, gym.error.DependencyNotInstalled) as error:
         raise Absent(f"{env_id}: {error}") from error
     return make
+
+
+def made(env_id: str, **arguments: Any) -> gym.Env[Any, Any]:
+    """That world, in whichever process."""
+    register_worlds()
+    register_engines()
+    return gym.make(env_id, **arguments)

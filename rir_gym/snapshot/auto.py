@@ -10,29 +10,26 @@ since it moves the environment into another process. Keyframes are a rung of the
 
 from __future__ import annotations
 
-import copy
-import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from rir_gym.arguments import check_amount
-from rir_gym.errors import NotRestorable, RirError, SnapshotError, UnknownName, UsageError, WorldDied
+from rir_gym.errors import NotRestorable, RirError, UnknownName, UsageError
 from rir_gym.snapshot.audit import classes, opaque
 from rir_gym.snapshot.deepcopy import DeepCopy
 from rir_gym.snapshot.files import left_as_they_were
-from rir_gym.snapshot.files.declared import declared
-from rir_gym.snapshot.fork import Fork, packed
+from rir_gym.snapshot.fork import Fork
 from rir_gym.snapshot.fork_audit import supported
 from rir_gym.snapshot.fork_env import ForkedEnv, inside
 from rir_gym.snapshot.fork_keeper import Keeper
 from rir_gym.snapshot.heap import Heap
 from rir_gym.snapshot.keyframes import Keyframes
 from rir_gym.snapshot.layers import layers
+from rir_gym.snapshot.makers import WINDOW, Make, maker_of, names_of
 from rir_gym.snapshot.native import Native, adapter_for
 from rir_gym.snapshot.outside import look, started
 from rir_gym.snapshot.pickled import Pickle
@@ -40,20 +37,16 @@ from rir_gym.snapshot.probe import EPISODES, Deaths, probe, repeat_more
 from rir_gym.snapshot.protocol import Report, Snapshotter
 from rir_gym.snapshot.replay import Replay
 from rir_gym.snapshot.streams import untouched
-from rir_gym.snapshot.transparency import name_of
+from rir_gym.snapshot.trial import COPIES, Trial
 from rir_gym.snapshot.world import World
 
 __all__ = ["LADDER", "NAMES", "choose", "maker_of"]
-
-Make = Callable[[], gym.Env[Any, Any]]
 
 LADDER = ("native", "heap", "pickle", "deepcopy", "fork", "replay")
 _KEYED = tuple(f"keyframes:{rung}" for rung in LADDER if rung != "replay")
 NAMES = ("auto", *LADDER, "keyframes", *_KEYED)
 _FORKS = ("fork", "keyframes:fork")
 _OBJECTS_ONLY: dict[str, Deaths] = {"heap": "prevented", "pickle": "repeated", "deepcopy": "repeated"}
-_COPIES = ("pickle", "deepcopy")
-_WINDOW = "human"
 _NEVER = 10**9
 _GLOBAL = "it draws from the global random or numpy.random, which a replay cannot rewind"
 _ACROSS_EPISODES = (
@@ -96,7 +89,7 @@ def choose(
         report = _proven[key]
         return _mechanism(report.chosen, share, make_fresh, step_timeout), report
     reasons: dict[str, str] = {}
-    trial = _Trial(make_quiet, tuple(share), step_timeout)
+    trial = Trial(make_quiet, tuple(share), step_timeout)
     with untouched(), left_as_they_were(env):
         try:
             for rung in rungs:
@@ -105,7 +98,8 @@ def choose(
                     report = Report(rung, reasons, found)
                     if key is not None:
                         _proven[key] = report
-                    return _mechanism(rung, share, make_fresh, step_timeout, trial.spare(rung)), report
+                    spare = trial.spare() if rung in _FORKS else ()
+                    return _mechanism(rung, share, make_fresh, step_timeout, spare), report
                 reasons[rung] = found
         finally:
             trial.close()
@@ -126,52 +120,6 @@ def _rungs(name: str, step_timeout: float | None) -> tuple[str, ...]:
     if not (able := tuple([rung for rung in rungs if rung in _FORKS])):
         raise UsageError(f"step_timeout={step_timeout!r}: {name!r} cannot end a step; {', '.join(_FORKS)} can")
     return able
-
-
-def maker_of(env: gym.Env[Any, Any], *, window: bool = True) -> Make | None:
-    """A function that makes the same stack from the environment's spec, where it has one that can be made again.
-
-    ``window=False``: what it makes opens no window, even where the environment does (``render_mode="human"``).
-    """
-    try:
-        spec = copy.deepcopy(env.spec)
-        if spec is None or spec.entry_point is None or any(each.kwargs is None for each in spec.additional_wrappers):
-            return None
-        if not window and spec.kwargs.get("render_mode") == _WINDOW:
-            spec.kwargs["render_mode"] = None
-        spec.to_json()
-    except Exception:  # a spec of wrappers that do not record their arguments, or arguments that are no JSON
-        return None
-    make = _FromSpec(spec, tuple(_names(env)))
-    try:
-        make().close()
-    except Exception:  # foreign constructors
-        return None
-    return make
-
-
-@dataclass(frozen=True)
-class _FromSpec:
-    """Makes the stack of a spec, or that part of it which has these names; can be sent to another process."""
-
-    spec: Any
-    names: tuple[str, ...]
-
-    def __call__(self) -> gym.Env[Any, Any]:
-        made = gym.make(copy.deepcopy(self.spec))
-        for layer in layers(made):  # ``gym.make(...).unwrapped`` has the spec of the whole stack
-            if tuple(_names(layer)) == self.names:
-                return layer
-        made.close()
-        raise SnapshotError(f"a fresh instance is {_names(made)}, the live one {list(self.names)}")
-
-
-def _class_name(layer: gym.Env[Any, Any]) -> str:
-    return type(layer).__name__
-
-
-def _names(env: gym.Env[Any, Any]) -> list[str]:
-    return [name_of(type(layer)) for layer in layers(env)]
 
 
 def _mechanism(
@@ -199,7 +147,7 @@ def _key(env: gym.Env[Any, Any], rungs: Sequence[str], share: Sequence[str]) -> 
         return None
     if spec is None:
         return None
-    return (spec, *rungs, "|", *share, "|", *_names(env), "|", *classes(env, share=share))
+    return (spec, *rungs, "|", *share, "|", *names_of(env), "|", *classes(env, share=share))
 
 
 def _cannot(env: gym.Env[Any, Any], rung: str, make: Make | None) -> str | None:
@@ -207,17 +155,16 @@ def _cannot(env: gym.Env[Any, Any], rung: str, make: Make | None) -> str | None:
     if rung == "native":
         known = any(adapter_for(layer) is not None for layer in layers(env))
         return None if known else "no layer has a state pair or a registered adapter"
-    if rung in _KEYED and declared(env):
-        return "what was done to its working directory since the last keyframe would be done again; use the rung itself"
     if rung not in ("replay", *_FORKS):
         return None
     if rung in _FORKS and (reason := supported()) is not None:
         return reason
     if make is None:
         return "no fresh instance can be made: give a spec (gym.make) or use RollbackWrapper.from_factory"
-    if rung == "replay" and (carried := [name for name in map(_class_name, layers(env)) if name in _ACROSS_EPISODES]):
+    stack = [type(layer).__name__ for layer in layers(env)]
+    if rung == "replay" and (carried := [name for name in stack if name in _ACROSS_EPISODES]):
         return f"{carried[0]} acts on the outside or carries statistics across episodes; put it outside this wrapper"
-    if env.get_wrapper_attr("render_mode") == _WINDOW:
+    if env.get_wrapper_attr("render_mode") == WINDOW:
         if rung in _FORKS:
             return "a window belongs to one process: fork needs another render_mode"
         return "a fresh instance opens a window, and closing the old one may close it: replay needs another render_mode"
@@ -225,7 +172,7 @@ def _cannot(env: gym.Env[Any, Any], rung: str, make: Make | None) -> str | None:
 
 
 def _prove(
-    env: gym.Env[Any, Any], rung: str, share: Sequence[str], make: Make | None, trial: _Trial
+    env: gym.Env[Any, Any], rung: str, share: Sequence[str], make: Make | None, trial: Trial
 ) -> tuple[str, ...] | str:
     """What the proof could not look into where the rung is proven, else in words why it is not."""
     if (reason := _cannot(env, rung, make)) is not None:
@@ -249,7 +196,7 @@ def _prove(
     world = World(subject, mechanism, share=share)
     again = rung == "replay" or rung in _KEYED
     try:
-        if rung in _COPIES and make is not None:
+        if rung in COPIES and make is not None:
             subject.reset(seed=EPISODES)
             if opaque(subject, share=share) and (reason := trial.died_of(rung)) is not None:
                 return reason
@@ -282,73 +229,13 @@ def _prove(
                 env.reset(seed=int(np.random.SeedSequence().generate_state(1)[0]))
 
 
-def _made(rung: str, make: Make, trial: _Trial) -> gym.Env[Any, Any] | str:
+def _made(rung: str, make: Make, trial: Trial) -> gym.Env[Any, Any] | str:
     try:
         return trial.elsewhere() if rung in _FORKS else make()
     except RirError as error:
         return str(error)
     except Exception as error:  # foreign constructors
         return f"a fresh instance could not be made: {type(error).__name__}: {error}"
-
-
-@dataclass
-class _Trial:
-    """Instances in other processes, all of them descendants of one keeper, which is started when it is needed."""
-
-    make: Make | None
-    share: tuple[str, ...]
-    step_timeout: float | None = None
-    keeper: Keeper | None = None
-
-    def elsewhere(self) -> ForkedEnv:
-        """A fresh instance in another process."""
-        assert self.make is not None
-        data = packed(self.make)
-        self.keeper = self.keeper or Keeper()
-        return ForkedEnv(data, keeper=self.keeper, step_timeout=self.step_timeout)
-
-    def died_of(self, rung: str) -> str | None:
-        """In words, if a process dies of copying by this rung: it may free twice what both copies think to own.
-
-        Only where an instance can be made in another process; else the copies are tried here at once.
-        """
-        if self.make is None or supported() is not None:
-            return None
-        try:
-            there = self.elsewhere()
-        except Exception:  # that it cannot be made there is found again, and told
-            return None
-        try:
-            there.in_worker(_copied_there, rung, self.share)
-        except WorldDied:
-            return "a copy of it ends the process: C objects that are not made to be copied"
-        except Exception:  # what else goes wrong with a copy is found again here, and told better
-            return None
-        finally:
-            there.close()
-        return None
-
-    def spare(self, rung: str) -> list[Keeper]:
-        """The keeper, where the rung has a use for it."""
-        if rung not in _FORKS or self.keeper is None:
-            return []
-        keeper, self.keeper = self.keeper, None
-        return [keeper]
-
-    def close(self) -> None:
-        """End the keeper, if there is one, and all of its."""
-        if self.keeper is not None:
-            self.keeper.close()
-
-
-def _copied_there(env: gym.Env[Any, Any], rung: str, share: Sequence[str]) -> None:
-    """The first part of the proof, and the end of the copies."""
-    world = World(env, _mechanism(rung, share, None), share=share)
-    with suppress(Exception):
-        probe(world, 0, share, (), _OBJECTS_ONLY[rung])
-    world.forget()
-    del world
-    gc.collect()
 
 
 def _suspects(env: gym.Env[Any, Any], share: Sequence[str]) -> str:

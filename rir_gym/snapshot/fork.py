@@ -99,7 +99,7 @@ class Fork:
     def lost(self, env: gym.Env[Any, Any], token: Frozen) -> str | None:
         """Why the token cannot be restored any more, if so."""
         forked = _forked(env)
-        if token.writes != forked.writes and not getattr(forked, "workdir", None):
+        if token.writes != forked.writes and not forked.keeps_files:
             return "fork: the environment has written to a file since, which a fork does not put back"
         return None
 

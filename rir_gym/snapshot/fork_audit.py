@@ -1,6 +1,7 @@
 """What a process holds that a fork does not copy, or that its copies would share: read from ``/proc`` of this process.
 
-Other threads, a Java machine, child processes, memory mapped as shared, sockets and pipes are reasons to refuse.
+Other threads, a Java machine, child processes, running timers, signals that wait, memory mapped as shared, sockets,
+pipes and locks of files are reasons to refuse.
 Positions in files are shared between copies too: they are noted and put back. How much was written is counted, so that
 a step that wrote to a file is noticed, whether it left it open or not. This module knows no environment; it must be
 cheap, since it runs at every checkpoint.
@@ -9,6 +10,7 @@ cheap, since it runs at every checkpoint.
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import sys
 from collections.abc import Iterable
@@ -48,9 +50,14 @@ def obstacle(own: Iterable[int]) -> str | None:
         return f"{len(tasks)} threads run in it, of which a fork copies one"
     if children := _children(tasks[0]):
         return f"it has child processes, which a fork does not copy: {children}"
+    if (reason := _signals()) is not None:
+        return reason
     for descriptor, mode, target in _open(own):
         if stat.S_ISREG(mode):
-            if not told and _writable(descriptor):
+            shown = _shown(descriptor)
+            if "\nlock:" in shown:
+                return f"it holds a lock on a file, which a fork does not hold: {target}"
+            if not told and _writable(shown):
                 return f"a file is open for writing, and this system does not tell whether it is written to: {target}"
         elif not stat.S_ISDIR(mode) and target not in _FREE:
             return f"it holds something that copies would share: {target}"
@@ -131,7 +138,33 @@ def _children(task: str) -> str:
         return ""
 
 
-def _writable(descriptor: int) -> bool:
+def _signals() -> str | None:
+    """What of signals and timers a copy would not have."""
+    timers = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+    if any(signal.getitimer(timer)[0] for timer in timers) or _posix_timers():
+        return "a timer runs in it, which a fork does not copy"
+    if waiting := signal.sigpending():
+        names = sorted(getattr(each, "name", str(each)) for each in waiting)
+        return f"a signal waits in it, which a fork does not copy: {', '.join(names)}"
+    if signal.getsignal(signal.SIGCHLD) is None:
+        return "a handler that is not Python's waits for the end of child processes, which are this package's too"
+    return None
+
+
+def _posix_timers() -> bool:
+    try:
+        with open("/proc/self/timers", "rb") as file:
+            return bool(file.read(1))
+    except OSError:  # a kernel that does not tell
+        return False
+
+
+def _shown(descriptor: int) -> str:
+    """What the system tells of an open file."""
     with open(f"/proc/self/fdinfo/{descriptor}") as file:
-        flags = next((line for line in file if line.startswith("flags:")), "flags: 02")
+        return file.read()
+
+
+def _writable(shown: str) -> bool:
+    flags = next((line for line in shown.splitlines() if line.startswith("flags:")), "flags: 02")
     return int(flags.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY

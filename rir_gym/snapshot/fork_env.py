@@ -8,9 +8,6 @@ module knows how to ask, how a world is frozen and woken, and what happens when 
 from __future__ import annotations
 
 import atexit
-import os
-import select
-import signal
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,9 +16,10 @@ from typing import Any, TypeVar
 
 import gymnasium as gym
 
-from rir_gym.errors import SnapshotError, WorldDied
+from rir_gym.errors import SnapshotError
 from rir_gym.snapshot.fork_keeper import Keeper
 from rir_gym.snapshot.fork_link import Closed, Late, Link
+from rir_gym.snapshot.fork_live import OURS_S, Live
 from rir_gym.snapshot.fork_worker import MISSING, VALUE, Path
 from rir_gym.snapshot.process_rng import ProcessRng, read, same, write
 from rir_gym.values import fresh
@@ -30,7 +28,7 @@ __all__ = ["ForkedEnv", "Frozen", "inside"]
 
 T = TypeVar("T")
 
-_OURS_S, _CLOSE_S = 120.0, 10.0
+_CLOSE_S = 10.0
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -65,15 +63,13 @@ class ForkedEnv(gym.Env[Any, Any]):
         self, packed: bytes, *, keeper: Keeper | None = None, spec: Any = None, step_timeout: float | None = None
     ) -> None:
         self._packed, self._timeout = packed, step_timeout
-        self._link: Link | None = None
-        self._process: int | None = None
+        self._live, self._left = Live(), False
         self._rng: ProcessRng | None = None
         self._returned: tuple[Any, dict[str, Any]] | None = None
-        self._gone, self._left = "it is closed", False
-        self._owner = os.getpid()
         self._keeper, self._owns = keeper or Keeper(), keeper is None
         self._sleeping: weakref.WeakSet[Frozen] = weakref.WeakSet()
         self.writes = 0
+        self.keeps_files = False
         self.spec = spec
         _standing.add(self)
         try:
@@ -88,7 +84,7 @@ class ForkedEnv(gym.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """The reset of the environment; in a new process, where there is none that lives."""
-        if self._link is None and not self._left:
+        if not self._live.here and not self._left:
             self._begin()
         observation, info = self._act("reset()", None, "reset", seed=seed, options=options)
         self._returned = observation, info
@@ -105,7 +101,7 @@ class ForkedEnv(gym.Env[Any, Any]):
                 f"step({_short(action)})", self._timeout, "step", action
             )
         except Late:
-            self._end(f"step({_short(action)}) did not return within {self._timeout} s")
+            self._live.end(f"step({_short(action)}) did not return within {self._timeout} s")
             observation, info = self._returned if self._returned is not None else (None, {})
             return fresh(observation), 0.0, False, True, {**fresh(info), "timeout": True}
         self._returned = observation, info
@@ -117,10 +113,10 @@ class ForkedEnv(gym.Env[Any, Any]):
 
     def close(self) -> None:
         """Close the environment, and end every process of it; a second call does nothing."""
-        if self._link is not None and self._owner == os.getpid():
+        if self._live.here and self._live.ours:
             with suppress(Exception):  # what it says at its end changes nothing
                 self._ask("close()", "close", _limit=_CLOSE_S)
-            self._end("it is closed")
+            self._live.end("it is closed")
         self._leave()
 
     # --- what else it has ---------------------------------------------------------------------------------------------
@@ -174,15 +170,17 @@ class ForkedEnv(gym.Env[Any, Any]):
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
     def freeze(self) -> Frozen:
-        """A checkpoint of the world as it is.
+        """A checkpoint of the world as it is. ``keeps_files`` says from then on whether it declares a ``workdir``.
 
         Raises:
             SnapshotError: a fork would not be faithful or is not possible, with the reason.
         """
         rng = self._rng
-        (_, descriptors) = self._talk("a checkpoint", ("freeze", (), {}), _OURS_S)
+        if self._live.here:  # else what was known last is still so
+            self.keeps_files = bool(getattr(self, "workdir", None))
+        (_, descriptors) = self._talk("a checkpoint", ("freeze", (), {}), OURS_S)
         process, frozen = descriptors
-        self._lives(self._link, process)
+        self._live.goes_on_as(process)
         made = Frozen(Link(frozen), rng, self.writes, self._returned)
         self._sleeping.add(made)
         return made
@@ -195,15 +193,15 @@ class ForkedEnv(gym.Env[Any, Any]):
         """
         try:
             frozen.link.send("wake")
-            (outcome, said), descriptors = frozen.link.receive(_OURS_S)
+            (outcome, said), descriptors = frozen.link.receive(OURS_S)
             if outcome == "error":
                 raise SnapshotError(f"fork: {said}")
             link = Link(descriptors[0])
-            _, (process,) = link.receive(_OURS_S)
+            _, (process,) = link.receive(OURS_S)
         except (Closed, Late) as error:
             raise SnapshotError(f"fork: the process of this checkpoint has died ({error or 'no answer'})") from error
-        self._end("another world was put in its place")
-        self._lives(link, process)
+        self._live.end("another world was put in its place")
+        self._live.become(link, process)
         self._rng, self._returned = frozen.rng, frozen.returned
         link.send("go")
 
@@ -214,7 +212,7 @@ class ForkedEnv(gym.Env[Any, Any]):
     @property
     def gone(self) -> str | None:
         """Why nothing lives, if so."""
-        return self._gone if self._link is None else None
+        return self._live.gone
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -222,18 +220,18 @@ class ForkedEnv(gym.Env[Any, Any]):
         """A new live world."""
         link = self._keeper.begin()
         try:
-            (_, _), descriptors = link.receive(_OURS_S)
+            (_, _), descriptors = link.receive(OURS_S)
         except (Closed, Late) as error:
             link.close()
             raise SnapshotError("fork: the worker's process died at once") from error
-        self._lives(link, descriptors[0])
+        self._live.become(link, descriptors[0])
         self._rng = None
         shown: dict[str, Any] = self._ask("making the environment", "make", self._packed)
         return shown
 
     def _found(self, path: Path) -> Any:
-        if self._link is None:
-            raise AttributeError(f"{'.'.join(path)}: nothing lives that has it: {self._gone}")
+        if not self._live.here:
+            raise AttributeError(f"{'.'.join(path)}: nothing lives that has it: {self._live.gone}")
         kind, value = self._ask(f"attribute {'.'.join(path)}", "get", path)
         if kind == MISSING:
             raise AttributeError(f"{self} has no attribute {'.'.join(path)!r}")
@@ -261,57 +259,17 @@ class ForkedEnv(gym.Env[Any, Any]):
         return self._talk(told, (name, args, kwargs), _limit)[0]
 
     def _talk(self, told: str, message: Any, limit_s: float | None) -> tuple[Any, list[int]]:
-        if self._owner != os.getpid():
-            raise SnapshotError("fork: the world belongs to the process that made it, of which this one is a copy")
-        if self._link is None:
-            raise WorldDied(f"fork: {told}: nothing lives: {self._gone}")
-        try:
-            self._link.send(message)
-            (outcome, *said), descriptors = self._link.receive(limit_s)
-        except Closed as error:
-            self._end(f"its process died in {told}")
-            raise WorldDied(f"fork: the environment's process died in {told}") from error
-        except Late:
-            raise
-        except BaseException:  # interrupted: the answer would be taken for that of the next question
-            self._end(f"{told} was interrupted")
-            raise
-        if outcome == "ok":
-            return said[0], descriptors
-        raised, trace, rng = said
+        result, descriptors, raised, rng = self._live.talk(told, message, limit_s)
+        if raised is None:
+            return result, descriptors
         if rng is not None and self._rng is not None and not same(rng, self._rng):
             write(rng)
             self._rng = rng
-        if not isinstance(raised, SnapshotError):
-            raised.add_note(f"in the environment's process:\n{trace}")
         raise raised
-
-    def _lives(self, link: Link | None, process: int) -> None:
-        if self._process is not None:
-            os.close(self._process)
-        self._link, self._process = link, process
-
-    def _end(self, why: str) -> None:
-        """End what lives, by force, and wait until it is gone."""
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._process, signal.SIGKILL)
-            poll = select.poll()
-            poll.register(self._process, select.POLLIN)
-            poll.poll(_OURS_S * 1000)
-        self._let_go(why)
-
-    def _let_go(self, why: str) -> None:
-        if self._link is not None:
-            self._link.close()
-        if self._process is not None:
-            os.close(self._process)
-        self._link = self._process = None
-        self._gone = why
 
     def _leave(self) -> None:
         """Nothing will live here any more."""
-        self._let_go("it is closed")
+        self._live.let_go("it is closed")
         self._left = True
         for frozen in list(self._sleeping):
             frozen.close()

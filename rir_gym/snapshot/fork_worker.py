@@ -219,6 +219,7 @@ def serve(link: Link, owner: int) -> NoReturn:
         except Closed:
             break
         answer: tuple[Any, ...]
+        process = os.getpid()
         try:
             answer = ("ok", getattr(live, name)(*args, **kwargs))
         except BaseException as error:  # the environment's own code: its error is the asker's to see
@@ -227,6 +228,8 @@ def serve(link: Link, owner: int) -> NoReturn:
             answer = ("error", *_told(error), live.known if name == "act" else None)
         if name == "freeze" and answer[0] == "ok":
             continue  # both of its children have presented themselves
+        if os.getpid() != process:  # the environment has forked itself, and this copy came back from it as well
+            os._exit(0)
         try:
             live.link.send(answer)
         except Closed:

@@ -148,6 +148,10 @@ class Keyframes:
                 self.base.drop(held)
         return live
 
+    def begins_at(self, token: _Mark) -> int:
+        """The id of the node of its keyframe."""
+        return token.key.node.id
+
     def lost(self, env: gym.Env[Any, Any], token: _Mark) -> str | None:
         """As the base says of its keyframe."""
         return self.base.lost(env, token.key.token) if isinstance(self.base, Losing) else None

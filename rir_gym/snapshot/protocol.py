@@ -10,7 +10,7 @@ import gymnasium as gym
 
 from rir_gym.base import Node
 
-__all__ = ["Adopting", "Bounded", "Losing", "Report", "Snapshotter", "Start", "Timed"]
+__all__ = ["Adopting", "Bounded", "Keyed", "Losing", "Report", "Snapshotter", "Start", "Timed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,20 @@ class Bounded(Protocol):
     @property
     def most(self) -> int | None:
         """So many tokens at once; None is no limit."""
+        ...
+
+
+@runtime_checkable
+class Keyed(Protocol):
+    """A mechanism that restores some nodes from others, by doing the steps in between again."""
+
+    @property
+    def keyframes(self) -> tuple[int, ...]:
+        """The ids of the nodes that others, or themselves, are restored from now."""
+        ...
+
+    def begins_at(self, token: Any) -> int:
+        """The id of the node that a token is restored from; its own where nothing has to be done again."""
         ...
 
 

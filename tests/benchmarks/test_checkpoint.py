@@ -16,6 +16,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from rir_gym import NotRestorable, RollbackWrapper
+from rir_gym.snapshot.fork_audit import supported
 from rir_gym.testing import check_restore
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -100,7 +101,9 @@ def test_the_large_world_grows_by_a_reset_and_its_digest_sees_every_cell() -> No
 
 
 def test_a_quick_run_writes_its_rows_and_what_they_are_held_against(tmp_path: Path) -> None:
-    told = run("checkpoint.py", "--quick", "--worlds", "small", "apothecary", "--json", str(tmp_path / "c.json"))
+    asked = ("--quick", "--worlds", "small", "apothecary", "--json", str(tmp_path / "c.json"))
+    mechanisms = ("native", "heap", "deepcopy", "pickle", "replay", *(["fork"] if supported() is None else []))
+    told = run("checkpoint.py", *asked, "--mechanisms", *mechanisms)
     result = json.loads((tmp_path / "c.json").read_text())
     rows = {(row["world"], row["mechanism"]): row for row in result["rows"]}
     assert all(set(row) >= FIELDS for row in rows.values())

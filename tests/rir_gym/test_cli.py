@@ -51,6 +51,7 @@ def test_a_run_writes_one_record_an_episode_and_prints_a_summary(cli, tmp_path):
     assert sorted(file.name for file in (tmp_path / "run").iterdir()) == [
         "config.json",
         "episodes.jsonl",
+        "settings.toml",
         "times.jsonl",
     ]
 
@@ -91,23 +92,51 @@ def test_view_shows_the_tree_of_one_episode(cli, tmp_path):
     assert "seed 2" not in out
 
 
-def test_the_demo_does_not_depend_on_the_number_of_workers(cli):
+def test_the_demo_does_not_depend_on_the_number_of_workers(cli, tmp_path):
     tables = []
     for workers in (1, 2):
-        code, out, _ = cli("demo", "--episodes", 4, "--sweep-episodes", 2, "--workers", workers, "--json")
-        assert code == 0
-        tables.append(json.loads(out))
+        small = ("--episodes", 4, "--sweep-episodes", 2, "--workers", workers)
+        code, out, err = cli("demo", *small, "--out", tmp_path / f"w{workers}", "--json")
+        assert (code, err) == (0, "")
+        tables.append(json.loads(out)["cells"])
+        assert json.loads(out)["page"] == str(tmp_path / f"w{workers}" / "index.html")
+        assert json.loads((tmp_path / f"w{workers}" / "figures.json").read_bytes()) == tables[-1]
     assert tables[0] == tables[1]
+    for name in ("index.html", "episode.html", "figures.json", "episodes.jsonl"):
+        assert (tmp_path / "w1" / name).read_bytes() == (tmp_path / "w2" / name).read_bytes()
     assert {row["mechanism"] for row in tables[0]} == {"react", "reflection_only", "rollback_only", "restart", "rir"}
     assert {row["agent_calls_budget"] for row in tables[0]} == {24, 28, 36, 60}
     assert {row["reviewer"]: row["uses_oracle"] for row in tables[0]} == {"evidence": False, "exact": True}
 
 
-def test_the_demo_prints_tables_intervals_and_a_tree(cli):
-    code, out, _ = cli("demo", "--episodes", 20, "--sweep-episodes", 2, "--workers", 1)
-    assert code == 0
+def test_the_demo_prints_tables_intervals_and_a_tree_and_names_the_page_to_open(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rir-demo").mkdir()
+    code, out, err = cli("demo", "--episodes", 20, "--sweep-episodes", 2, "--workers", 1)
+    assert (code, err) == (0, "")
     for part in ("evidence only", "uses_oracle", "Nothing to learn", "B = 60", "same seeds", "↩ from step"):
         assert part in out
+    assert "open rir-demo-2/index.html" in out
+    assert list((tmp_path / "rir-demo").iterdir()) == []
+    page = (tmp_path / "rir-demo-2" / "index.html").read_text("utf-8")
+    assert page.count("<svg") == 2
+    assert page.count("<table>") == 8
+    for line in ("95 % Wilson interval", "rir-gym demo --episodes 20 --sweep-episodes 2", "rollback_only"):
+        assert line in page
+    [shown] = read_episodes(tmp_path / "rir-demo-2")
+    assert shown["result"]["success"]
+    assert shown["ledger"]["rollbacks"] > 0
+    assert "application/json" in (tmp_path / "rir-demo-2" / "episode.html").read_text("utf-8")
+
+
+def test_a_demo_that_stops_leaves_no_folder(cli, tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rir_gym.cli.demo._results", stop)
+    code, _, err = cli("demo", "--out", tmp_path / "x" / "y")
+    assert (code, err.strip()) == (130, "rir-gym: interrupted")
+    assert list(tmp_path.iterdir()) == []
 
 
 FAULTS = {

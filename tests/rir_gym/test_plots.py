@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rir_gym.errors import UsageError
 from rir_gym.view.plots import Mark, Series, bar_rows, heat_map, line_plot, scatter_plot
+from rir_gym.view.png import png_of
 from rir_gym.view.svg import ticks
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -122,3 +123,41 @@ def test_ticks_are_few_round_and_inside(a, b):
 def test_what_cannot_be_drawn_is_refused(draw):
     with pytest.raises(UsageError):
         draw()
+
+
+def luminance(colour):
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    r, g, b = (v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def inside(field, x, y):
+    left, top, wide, tall = (float(field.get(name)) for name in ("x", "y", "width", "height"))
+    return left <= x <= left + wide and top <= y <= top + tall
+
+
+def test_all_words_are_readable_on_their_ground():
+    marks = [Mark(f"m{at}", at, (at, at, at), at, at % 2 == 0) for at in range(9)]
+    lines = [Series(f"s{at}", [(0, (1, 0, 2)), (1, (2, 1, 3))], at) for at in range(9)]
+    cells = {(0, at): (float(at), str(at)) for at in range(9)}
+    for svg in (
+        scatter_plot(marks, title="t", x_label="x", y_label="y", flagged="f"),
+        line_plot(lines, title="t", x_label="x", y_label="y"),
+        bar_rows([(f"r{at}", {at: 1}) for at in range(9)], title="t", x_label="x"),
+        heat_map(["r"], list("abcdefghi"), cells, title="t", row_label="r", column_label="c"),
+    ):
+        root = ElementTree.fromstring(svg)
+        fields = [node for node in root.iter(f"{SVG}rect") if node.get("height") == "46"]  # of the heat map
+        for text in root.iter(f"{SVG}text"):
+            x, y = float(text.get("x")), float(text.get("y"))
+            under = [field for field in fields if inside(field, x, y)]
+            a, b = luminance(text.get("fill")), luminance(under[-1].get("fill") if under else "#ffffff")
+            assert (max(a, b) + 0.05) / (min(a, b) + 0.05) >= 4.5, text.text
+
+
+def test_a_plot_as_png():
+    pytest.importorskip("resvg_py", reason="PNG pictures need the extra 'plots'")
+    svg = line_plot([Series("a", [(0, (1, 0, 2)), (1, (2, 1, 3))])], title="t", x_label="x", y_label="y")
+    png = png_of(svg, zoom=1)
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    assert int.from_bytes(png[16:20]) == 720

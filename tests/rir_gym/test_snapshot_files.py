@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from rir_gym.errors import SnapshotError
 from rir_gym.snapshot.files import blobs as blobs_module
+from rir_gym.snapshot.files import stamps
 from rir_gym.snapshot.files.blobs import Blobs
 from rir_gym.snapshot.files.workdirs import Trees, Workdirs
 
@@ -480,3 +481,39 @@ def test_where_the_file_system_shares_blocks_nothing_is_copied(
     assert look(root) == before
     assert all(size == sent for size, sent in cloned)
     assert len(cloned) > 4
+
+
+# --- how finely a file system stamps ----------------------------------------------------------------------------------
+
+
+def test_changes_within_one_tick_are_seen_whatever_they_leave_equal(tmp_path: Path) -> None:
+    places = [tmp_path, *([Path("/dev/shm")] if os.access("/dev/shm", os.W_OK) else [])]
+    for place in places:
+        workdirs = Workdirs()
+        with tempfile.TemporaryDirectory(dir=place) as folder:
+            file = os.path.join(folder, "file")
+            Path(file).write_bytes(b"0000")
+            for number in range(400):
+                with open(file, "r+b", buffering=0) as out:
+                    out.write(b"%04d" % number)
+                os.utime(file, ns=(7, 7))
+                if number % 10 == 0:
+                    time.sleep(0.001 * (number % 30))  # looks fall before, into and behind the tick of a change
+                [tree] = workdirs.save([folder])[0].values()
+                assert Path(tree.children["file"].blob.path).read_bytes() == b"%04d" % number  # type: ignore[union-attr]
+        workdirs.close()
+
+
+def test_only_file_systems_on_the_kernels_clock_are_trusted_with_a_short_tick() -> None:
+    mounts = "\n".join(
+        f"{number} 1 {device} / /{kind} rw - {kind} none rw"
+        for number, (device, kind) in enumerate([("8:1", "ext4"), ("0:30", "tmpfs"), ("0:31", "nfs4"), ("0:32", "9p")])
+    )
+    short, long = stamps.tick_ns(mounts, os.makedev(8, 1)), stamps.tick_ns(mounts, os.makedev(0, 31))
+    assert 10_000_000 < short < long  # a kernel's tick is at most 10 ms
+    assert stamps.tick_ns(mounts, os.makedev(0, 30)) == short
+    for device in (os.makedev(0, 32), os.makedev(0, 33)):  # a foreign driver, and one that is not listed
+        assert stamps.tick_ns(mounts, device) == long
+    assert stamps.tick_ns("", os.makedev(8, 1)) == long
+    here = os.stat("/")
+    assert stamps.resolution_ns(here.st_dev, here.st_ino, 5_000_000_000) > 2_000_000_000  # stamps of whole seconds

@@ -225,13 +225,11 @@ class Drifting(Walk):
     [
         (Drawing, "global random or numpy.random"),
         (Drifting, "after a restore|replay: step="),
-        (worlds.Writing, "working directory"),
     ],
 )
 def test_what_cannot_be_done_again_is_refused(make: Any, why: str) -> None:
-    made = (lambda: worlds.Writing(declares=True)) if make is worlds.Writing else make
     with pytest.raises(NotRestorable, match=why):
-        RollbackWrapper.from_factory(made, snapshot="keyframes:pickle")
+        RollbackWrapper.from_factory(make, snapshot="keyframes:pickle")
 
 
 # --- commitments (decision 13), under every mechanism -----------------------------------------------------------------

@@ -6,6 +6,7 @@ import io
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+from wandering import wandering_record
 
 from rir_gym import (
     Budget,
@@ -20,6 +21,7 @@ from rir_gym import (
     run,
 )
 from rir_gym.data.records import check_record, episode_record, header_of
+from rir_gym.view.story import returns
 from rir_gym.view.tree import episode_summary, episode_tree
 
 GUIDES = "│├└─ "
@@ -236,6 +238,16 @@ def test_a_run_that_stops_where_it_was_put_back_nests_all_it_tried(story):
         "│   └── ↩ from step 2 to 1 (k=1)",
         "└── ■ no success, score 0 (agent calls spent)",
     ]
+
+
+def test_a_jump_to_another_branch_has_no_depth():
+    record = wandering_record(150, 30, nodes="tree")
+    jumps = [back for back in returns(record) if back.depth is None]
+    marks = [line for line in tree_lines(record, width=120) if "↪" in line]
+    assert jumps
+    assert 0 < len(marks) <= len(jumps)  # branches nested deeper than 8 are counted only
+    assert all("of another branch" in line for line in marks)
+    assert not any("k=-" in line or "k=0" in line for line in tree_lines(record, width=120) if "↩" in line)
 
 
 def test_deep_nesting_is_counted_instead_of_shown(story):

@@ -14,8 +14,9 @@ import gymnasium as gym
 
 from rir_gym.errors import SnapshotError
 from rir_gym.snapshot.files.descriptors import OPEN_FOLDER
+from rir_gym.snapshot.fork_env import ForkedEnv, inside
 
-__all__ = ["declared", "lies_in", "open_folder", "open_for_writing"]
+__all__ = ["declared", "lies_in", "open_folder", "open_for_writing", "opened_there"]
 
 
 def declared(env: gym.Env[Any, Any], *, resolved: dict[str, str] | None = None) -> tuple[str, ...]:
@@ -26,8 +27,11 @@ def declared(env: gym.Env[Any, Any], *, resolved: dict[str, str] | None = None) 
             in the place of its directory later, a link for instance, is not followed.
 
     Raises:
-        SnapshotError: ``workdir`` is no path, or a directory lies in another one.
+        SnapshotError: ``workdir`` is no path, a directory lies in another one, or nothing lives that could be asked.
     """
+    elsewhere = isinstance(env, ForkedEnv)
+    if isinstance(env, ForkedEnv) and env.gone is not None:
+        raise SnapshotError(f"workdir: nothing lives that could be asked: {env.gone}")
     try:
         found = env.get_wrapper_attr("workdir")
     except AttributeError:
@@ -41,6 +45,10 @@ def declared(env: gym.Env[Any, Any], *, resolved: dict[str, str] | None = None) 
         isinstance(one, str | os.PathLike) and os.fspath(one) for one in given
     ):
         raise SnapshotError(f"workdir={found!r}: a path, or a sequence of paths")
+    if elsewhere and (relative := [os.fspath(one) for one in given if not os.path.isabs(one)]):
+        raise SnapshotError(
+            f"workdir={relative[0]!r}: an absolute path, since the environment lives in another process"
+        )
     meant = resolved if resolved is not None else {}
     for one in map(os.fspath, given):
         if one not in meant:
@@ -93,3 +101,12 @@ def open_for_writing(folder: str) -> str | None:
                     if line.startswith("flags:") and int(line.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY:
                         return target
     return None
+
+
+def opened_there(env: gym.Env[Any, Any], folders: Sequence[str]) -> str | None:
+    """``open_for_writing`` in the process where the environment lives, where that is another one."""
+    return inside(env, _first_open, tuple(folders)) if isinstance(env, ForkedEnv) else None
+
+
+def _first_open(env: gym.Env[Any, Any], folders: Sequence[str]) -> str | None:
+    return next(filter(None, map(open_for_writing, folders)), None)

@@ -17,10 +17,10 @@ import gymnasium as gym
 from rir_gym.base import Node
 from rir_gym.errors import SnapshotError
 from rir_gym.snapshot.files.blobs import Blob
-from rir_gym.snapshot.files.declared import declared
+from rir_gym.snapshot.files.declared import declared, opened_there
 from rir_gym.snapshot.files.tree import files_of
-from rir_gym.snapshot.files.workdirs import Trees, Workdirs
-from rir_gym.snapshot.protocol import Snapshotter, Start
+from rir_gym.snapshot.files.workdirs import Trees, Workdirs, still_open
+from rir_gym.snapshot.protocol import Keyed, Snapshotter, Start
 
 __all__ = ["Files"]
 
@@ -37,14 +37,16 @@ class _Token:
 class Files:
     """A mechanism, and the working directories that the environment declares by the end of its reset.
 
-    A mechanism that does the actions again gets the directories as they were before the reset, so that it finds what
-    the first reset found; after it they are made exactly what they were, times included.
+    A mechanism that does actions again gets the directories as they were where it begins: before the reset, so that it
+    finds what the first reset found, or at its keyframe. After it they are made exactly what they were, times included.
     """
 
     def __init__(self, inner: Snapshotter) -> None:
         self.inner = inner
         self.workdirs = Workdirs()
         self._tokens: dict[int, _Token] = {}
+        self._keyed = inner if isinstance(inner, Keyed) else None
+        self._at_keyframes: dict[int, Trees] = {}
         self._before: Trees | SnapshotError = {}
         self._paths: tuple[str, ...] | None = None
         self._resetting = False
@@ -52,7 +54,7 @@ class Files:
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy has its own store, without the tokens of this one."""
-        state = {**self.__dict__, "_tokens": {}}
+        state = {**self.__dict__, "_tokens": {}, "_at_keyframes": {}}
         if self.inner.repeats and self._before:
             state["_before"] = SnapshotError("it stayed with the world that this one was copied from")
         return state
@@ -100,8 +102,11 @@ class Files:
             return self.inner.save(env, node, start)
         if isinstance(self._before, SnapshotError) and self.inner.repeats:
             raise SnapshotError(f"the working directory before the reset: {self._before}")
+        if (name := opened_there(env, self._paths)) is not None:
+            raise SnapshotError(still_open(name))
         trees, new = self.workdirs.save(self._paths)
         token = _Token(self.inner.save(env, node, start), trees)
+        self._note_keyframes({node.id: trees})
         if not self._tokens:  # nobody counts what was in the store before
             before = self._before.values() if isinstance(self._before, dict) else ()
             every = [tree for tree in (*trees.values(), *before) if tree is not None]
@@ -119,7 +124,13 @@ class Files:
         if not isinstance(token, _Token):
             return self.inner.restore(env, token)
         if self.inner.repeats:
-            return self._repeated(env, token)
+            assert not isinstance(self._before, SnapshotError)
+            paths = declared(env, resolved=self._resolved)  # an instance with a directory of its own finds that
+            return self._repeated(
+                env, token, {path: tree for path, tree in self._before.items() if path in paths}, paths
+            )
+        if self._keyed is not None and (at := self._at_keyframes.get(self._keyed.begins_at(token.inner))) is not None:
+            return self._repeated(env, token, at, tuple(at))
         with self.workdirs.put(token.trees) as putting:
             env = self.inner.restore(env, token.inner)
             putting.make(token.trees)  # some state pairs write files
@@ -142,6 +153,7 @@ class Files:
             self.inner.drop(token)
             return
         self.inner.drop(token.inner)
+        self._note_keyframes({})
         self._tokens.pop(id(token), None)
         token.trees = {}
         if heir := next(reversed(self._tokens.values()), None):
@@ -154,22 +166,30 @@ class Files:
         for token in self._tokens.values():
             token.trees = {}
         self._tokens.clear()
+        self._at_keyframes.clear()
         self._paths = None
         if not self._resetting:
             self._before = {}
             self.workdirs.close()
         self._resetting = False
 
-    def _repeated(self, env: gym.Env[Any, Any], token: _Token) -> gym.Env[Any, Any]:
-        assert not isinstance(self._before, SnapshotError)
+    def _note_keyframes(self, new: dict[int, Trees]) -> None:
+        """The directories at a keyframe are kept as long as it is, whatever becomes of its node's own token."""
+        if self._keyed is not None:
+            known = {**self._at_keyframes, **new}
+            self._at_keyframes = {at: known[at] for at in self._keyed.keyframes if at in known}
+
+    def _repeated(
+        self, env: gym.Env[Any, Any], token: _Token, before: Trees, paths: tuple[str, ...]
+    ) -> gym.Env[Any, Any]:
+        """With the directories as they were ``before`` the actions that are done again."""
         now: Trees | None = None
-        paths = declared(env, resolved=self._resolved)
         try:
             now, _ = self.workdirs.save(paths)
         except SnapshotError as error:
             lost = f"; the working directory could not be kept as it was: {error}"
-        with self.workdirs.put({path: tree for path, tree in self._before.items() if path in paths}):
-            pass  # an instance with a directory of its own finds that
+        with self.workdirs.put(before):
+            pass
         try:
             env = self.inner.restore(env, token.inner)
             live = declared(env, resolved=self._resolved)
@@ -185,7 +205,7 @@ class Files:
             with self.workdirs.put(dict(zip(live, token.trees.values(), strict=True))):
                 return env
         except SnapshotError as error:
-            raise SnapshotError(f"the actions were done again, and the last instance is closed, but {error}") from error
+            raise SnapshotError(f"the actions were done again, and the last world is gone, but {error}") from error
 
 
 def _alive(refs: Sequence[weakref.ref[Blob]]) -> list[Blob]:

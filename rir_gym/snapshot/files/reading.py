@@ -19,13 +19,13 @@ from typing import NoReturn
 from rir_gym.errors import SnapshotError
 from rir_gym.snapshot.files.blobs import Blob
 from rir_gym.snapshot.files.descriptors import OPEN_FOLDER
+from rir_gym.snapshot.files.stamps import resolution_ns
 from rir_gym.snapshot.files.tree import File, Folder, Link, Node, Other, folder_of
 
 __all__ = ["Contents", "Entry", "Seen", "scan", "survey"]
 
 _OPEN_FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _DEEPEST = 200
-_TICK_NS, _COARSE_TICK_NS, _SECOND_NS = 100_000_000, 2_100_000_000, 1_000_000_000
 _READINGS = 3
 _ELSEWHERE = "is on another file system"
 _KINDS = {
@@ -89,17 +89,20 @@ class _Draft:
 
 @dataclass(slots=True)
 class _Reading:
-    """One pass over a directory."""
+    """One pass over a directory. ``place``: the device and the inode of the directory."""
 
     contents: Contents
     odd: _Odd
+    place: tuple[int, int] = (0, 0)
     began_ns: int = field(default_factory=time.time_ns)
     linked: dict[int, list[tuple[str, _Draft, str]]] = field(default_factory=dict)
     blobs: dict[int, Blob | None] = field(default_factory=dict)
 
     def read(self, root: int, known: Seen | None, without: frozenset[str]) -> Seen:
         try:
-            draft = self._list(root, "", os.fstat(root), known, without, 0)
+            status = os.fstat(root)
+            self.place = status.st_dev, status.st_ino
+            draft = self._list(root, "", status, known, without, 0)
         except OSError as error:
             raise SnapshotError(f"the working directory cannot be read: {error}") from error
         for members in self.linked.values():
@@ -115,36 +118,48 @@ class _Reading:
         self, fd: int, path: str, status: os.stat_result, known: Seen | None, without: frozenset[str], depth: int
     ) -> _Draft:
         draft = _Draft(status, known)
-        old_entries = known.entries if known is not None else {}
-        entries, children, device, status_of = draft.entries, draft.children, status.st_dev, os.stat
-        names = os.listdir(fd)
-        for name in names if not without else [each for each in names if each not in without]:
+        names = [name for name in os.listdir(fd) if name not in without] if without else os.listdir(fd)
+        for name in names if known is None else self._not_as_it_was(fd, path, names, draft, known):
+            old = draft.entries.pop(name, None)
             try:
-                seen = status_of(name, dir_fd=fd, follow_symlinks=False)
+                seen = os.lstat(name, dir_fd=fd)
             except FileNotFoundError:
-                children[name] = self.odd(_joined(path, name), "went away while the directory was read")
-                continue
-            old = old_entries.get(name)
-            if (
-                old is not None
-                and seen.st_ctime_ns == old[0]
-                and seen.st_mtime_ns == old[1]
-                and seen.st_size == old[2]
-                and seen.st_ino == old[3]
-                and seen.st_mode == old[4]
-            ):
-                children[name], entries[name] = old[5], old
-                if seen.st_nlink > 1:
-                    self._note_link(seen, _joined(path, name), draft, name)
+                draft.children[name] = self.odd(_joined(path, name), "went away while the directory was read")
                 continue
             kind = stat.S_IFMT(seen.st_mode)
             if kind == stat.S_IFDIR:
-                self._enter(fd, _joined(path, name), name, seen, draft, depth, device)
+                self._enter(fd, _joined(path, name), name, seen, draft, depth, status.st_dev)
             elif kind == stat.S_IFREG or kind == stat.S_IFLNK:
-                self._look(fd, _joined(path, name), name, seen, draft, old, device)
+                self._look(fd, _joined(path, name), name, seen, draft, old, status.st_dev)
             else:
-                children[name] = self.odd(_joined(path, name), f"is {_KINDS.get(kind, 'a special file')}")
+                draft.children[name] = self.odd(_joined(path, name), f"is {_KINDS.get(kind, 'a special file')}")
         return draft
+
+    def _not_as_it_was(self, fd: int, path: str, names: list[str], draft: _Draft, known: Seen) -> list[str]:
+        """The names that need a closer look. All others are put into the draft; this is where most of the time goes."""
+        entries, children = dict(known.entries), dict(known.folder.children)
+        for gone in children.keys() - names:
+            del children[gone]
+            entries.pop(gone, None)
+        draft.entries, draft.children = entries, children
+        changed, status_of = [name for name in names if name not in entries], os.lstat
+        for name, (ctime_ns, mtime_ns, size, inode, mode, _) in entries.items():
+            try:
+                seen = status_of(name, dir_fd=fd)
+            except FileNotFoundError:
+                changed.append(name)
+                continue
+            if (
+                seen.st_ctime_ns != ctime_ns
+                or seen.st_mtime_ns != mtime_ns
+                or seen.st_size != size
+                or seen.st_ino != inode
+                or seen.st_mode != mode
+            ):
+                changed.append(name)
+            elif seen.st_nlink > 1:
+                self._note_link(seen, _joined(path, name), draft, name)
+        return changed
 
     def _enter(
         self, fd: int, path: str, name: str, seen: os.stat_result, draft: _Draft, depth: int, device: int
@@ -226,8 +241,7 @@ class _Reading:
 
     def _settled(self, ctime_ns: int) -> int:
         """The time stamp where no later change can bear the same one, else -1: never met, so that it is read again."""
-        tick = _TICK_NS if ctime_ns % _SECOND_NS else _COARSE_TICK_NS
-        return ctime_ns if ctime_ns + tick < self.began_ns else -1
+        return ctime_ns if ctime_ns + resolution_ns(*self.place, ctime_ns) < self.began_ns else -1
 
 
 def _finished(draft: _Draft) -> Seen:

@@ -22,7 +22,7 @@ from rir_gym.snapshot.files.put_back import Change, Made, change, made_there
 from rir_gym.snapshot.files.reading import Seen, scan, survey
 from rir_gym.snapshot.files.tree import Folder, difference, folder_of
 
-__all__ = ["Trees", "Workdirs", "left_as_they_were"]
+__all__ = ["Trees", "Workdirs", "left_as_they_were", "still_open"]
 
 _ROUNDS = 3
 
@@ -107,7 +107,12 @@ class Workdirs:
         if lies_in(self.blobs.folder, path):
             raise SnapshotError(f"workdir={path!r}: temporary files lie in it; set TMPDIR to a place outside")
         if (name := open_for_writing(path)) is not None:
-            raise SnapshotError(f"{name!r} is open for writing; a file that is put back is another one: close it first")
+            raise SnapshotError(still_open(name))
+
+
+def still_open(name: str) -> str:
+    """Why a directory cannot be saved in which a file is open for writing."""
+    return f"{name!r} is open for writing; a file that is put back is another one: close it first"
 
 
 @dataclass(slots=True)
