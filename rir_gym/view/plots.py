@@ -1,9 +1,9 @@
 """Plots as SVG text: a scatter with intervals, lines with intervals, rows of bars, a heat map. One style for all.
 
 Colours are Okabe and Ito's, chosen to be told apart by colour-blind readers; marker and dash repeat what the colour
-says, so that no plot is read by colour alone. The heat map's one scale runs from light to dark. All text is escaped and
-free of control characters. Nothing is loaded from elsewhere, and equal input gives equal text. This module knows
-numbers and labels only.
+says, so that no plot is read by colour alone. Words are in ink, never in a colour. The heat map's one scale runs from
+light to dark. All text is escaped and free of control characters. Nothing is loaded from elsewhere, and equal input
+gives equal text. This module knows numbers and labels only.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ def scatter_plot(
         if mark.flag:
             parts.append(f"<circle cx='{x:.1f}' cy='{y:.1f}' r='8' fill='none' stroke='{svg.INK}' stroke-width='1'/>")
         at_x, at_y = _free(x, y, len(mark.label) * _CHARACTER, taken, least=frame.left + 2)
-        parts.append(svg.text(at_x, at_y + 4, mark.label, size=11, colour=colour))
+        parts.append(svg.text(at_x, at_y + 4, mark.label, size=11))
     if flagged:
-        parts.append(svg.text(frame.left, frame.height - 6, f"ring: {flagged}", size=11))
+        parts.append(svg.text(frame.left, frame.height - 6, f"ring: {flagged}", size=11, colour=svg.SOFT))
     return svg.svg_of(title, frame.height, parts)
 
 
@@ -137,7 +137,7 @@ def bar_rows(
         colour = svg.colour_of(styles[number] if number < len(styles) else number)
         parts.append(svg.line(left, base, svg.WIDTH - right, base, svg.GRID))
         parts.append(svg.text(left - 8, base - 4, label, size=11, anchor="end"))
-        parts.append(svg.text(svg.WIDTH - right + 8, base - 4, f"n = {total}", size=11))
+        parts.append(svg.text(svg.WIDTH - right + 8, base - 4, f"n = {total}", size=11, colour=svg.SOFT))
         for key, count in sorted(counts.items()):
             tall = (each - 12) * count / max(counts.values()) if count else 0.0
             x = left + wide * (key - least) + wide * 0.1
@@ -149,7 +149,9 @@ def bar_rows(
     bottom = top + each * len(rows)
     step = max(1, math.ceil((most - least + 1) / 20))
     for key in range(least, most + 1, step):
-        parts.append(svg.text(left + wide * (key - least + 0.5), bottom + 8, str(key), size=11, anchor="middle"))
+        parts.append(
+            svg.text(left + wide * (key - least + 0.5), bottom + 8, str(key), size=11, anchor="middle", colour=svg.SOFT)
+        )
     parts.append(svg.text(left, bottom + 26, x_label, size=12))
     return svg.svg_of(title, bottom + 36, parts)
 
@@ -183,17 +185,24 @@ def heat_map(
         parts.append(svg.text(left - 8, top + tall * (at + 0.5) + 4, name, size=11, anchor="end"))
     for (row, column), (value, text) in sorted(cells.items()):
         share = (value - low) / (high - low) if high > low else 0.5
-        fill = "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(_LIGHT, _DARK, strict=True))
+        shade = [round(a + (b - a) * share) for a, b in zip(_LIGHT, _DARK, strict=True)]
+        fill = "#" + "".join(f"{part:02x}" for part in shade)
         x, y = left + wide * column, top + tall * row
         parts.append(
             f"<rect x='{x:.1f}' y='{y:.1f}' width='{wide - 2:.1f}' height='{tall - 2}' fill='{fill}' "
             f"stroke='{svg.GRID}'/>"
         )
-        ink = "#ffffff" if share > 0.55 else svg.INK
+        ink = "#ffffff" if _luminance(shade) < 0.179 else "#000000"  # whichever is the clearer
         for number, line in enumerate(text.split("\n")):
             baseline = y + tall / 2 + 4 + 14 * (number - text.count("\n") / 2)
             parts.append(svg.text(x + wide / 2, baseline, line, size=11, anchor="middle", colour=ink))
     return svg.svg_of(title, int(top + tall * len(rows) + 14), parts)
+
+
+def _luminance(shade: Sequence[int]) -> float:
+    """Relative luminance of an sRGB colour (WCAG 2), 0 to 1."""
+    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in (part / 255 for part in shade)]
+    return sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def _free(

@@ -17,6 +17,7 @@ __all__ = [
     "DASHES",
     "GRID",
     "INK",
+    "SOFT",
     "WIDTH",
     "Frame",
     "colour_of",
@@ -29,7 +30,8 @@ __all__ = [
 ]
 
 WIDTH = 720
-INK, GRID, _FONT = "#222222", "#dddddd", "font-family='system-ui, sans-serif'"
+INK, SOFT, GRID = "#1c2024", "#5c646c", "#e3e0da"
+_FONT = "font-family='system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, DejaVu Sans, sans-serif'"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
 DASHES = ("", "7 3", "2 3")
 
@@ -76,10 +78,10 @@ class Frame:
         parts = []
         for value in ticks(self.y_low, self.y_high):
             parts.append(line(self.left, self.y(value), right, self.y(value), GRID))
-            parts.append(text(self.left - 8, self.y(value) + 4, f"{value:g}", size=11, anchor="end"))
+            parts.append(text(self.left - 8, self.y(value) + 4, f"{value:g}", size=11, anchor="end", colour=SOFT))
         for value in ticks(self.x_low, self.x_high):
             parts.append(line(self.x(value), low, self.x(value), low + 4, INK))
-            parts.append(text(self.x(value), low + 18, f"{value:g}", size=11, anchor="middle"))
+            parts.append(text(self.x(value), low + 18, f"{value:g}", size=11, anchor="middle", colour=SOFT))
         parts.append(line(self.left, low, right, low, INK))
         parts.append(text((self.left + right) / 2, low + 36, x_label, size=12, anchor="middle"))
         parts.append(text(14, (self.top + low) / 2, y_label, size=12, turned=True))
@@ -137,12 +139,21 @@ def line(
 
 
 def text(
-    x: float, y: float, words: str, *, size: int, anchor: str = "start", colour: str = INK, turned: bool = False
+    x: float,
+    y: float,
+    words: str,
+    *,
+    size: int,
+    anchor: str = "start",
+    colour: str = INK,
+    turned: bool = False,
+    strong: bool = False,
 ) -> str:
     turn = f" transform='rotate(-90 {x:.1f} {y:.1f})'" if turned else ""
     anchor = "middle" if turned else anchor
+    weight = " font-weight='600'" if strong else ""
     place = f"x='{x:.1f}' y='{y:.1f}' font-size='{size}' text-anchor='{anchor}' fill='{colour}'"
-    return f"<text {place}{turn}>{safe(words)}</text>"
+    return f"<text {place}{weight}{turn}>{safe(words)}</text>"
 
 
 def safe(words: str) -> str:
@@ -154,5 +165,5 @@ def safe(words: str) -> str:
 def svg_of(title: str, height: int, parts: Sequence[str]) -> str:
     head = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {height}' width='{WIDTH}' height='{height}'"
     ground = f"<rect width='{WIDTH}' height='{height}' fill='#ffffff'/>"
-    body = "\n".join((ground, text(14, 18, title, size=13), *parts))
+    body = "\n".join((ground, text(14, 18, title, size=13, strong=True), *parts))
     return f"{head} role='img' {_FONT}>\n<title>{safe(title)}</title>\n{body}\n</svg>\n"

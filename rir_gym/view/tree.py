@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from rich.cells import cell_len
@@ -18,6 +18,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from rir_gym.jsonable import decode
+from rir_gym.view.story import returns
 
 __all__ = ["episode_summary", "episode_tree"]
 
@@ -41,7 +42,8 @@ def episode_tree(record: Mapping[str, Any], *, width: int = 80) -> Tree:
     for node in nodes[1:]:
         children[node["parent"]].append(node["id"])
     events: dict[int, list[Text | None]] = defaultdict(list)
-    for place, line in _lines(record["events"]):
+    jumps = {back.index for back in returns(record) if back.depth is None}
+    for place, line in _lines(record["events"], jumps):
         events[place].append(line)
     header = record["header"]
     root = Tree(_fit(Text(f"{_shown(header['mechanism']['name'])}, seed {header['seed']}"), width), guide_style="dim")
@@ -98,8 +100,11 @@ def episode_summary(record: Mapping[str, Any]) -> Text:
 # --- which line where -----------------------------------------------------------------------------------------------
 
 
-def _lines(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Text | None]]:
-    """(node, line) in order; None stands where a real step was taken from that node, after the review of it."""
+def _lines(events: Sequence[Mapping[str, Any]], jumps: Set[int]) -> Iterator[tuple[int, Text | None]]:
+    """(node, line) in order; None stands where a real step was taken from that node, after the review of it.
+
+    ``jumps`` are the indices of rollbacks to another branch.
+    """
     review: Mapping[str, Any] | None = None
     stepping: list[int] = []
     for number, event in enumerate(events):
@@ -114,7 +119,7 @@ def _lines(events: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Text | No
             yield place, _review_line(event)
         elif kind == "where":
             patch = next((later for later in events[number + 1 : number + 2] if later["kind"] == "patch"), None)
-            if (line := _where_line(event, review, patch)) is not None:
+            if (line := _where_line(event, review, patch, jump=number in jumps)) is not None:
                 yield place, line
     yield from ((source, None) for source in stepping)
 
@@ -192,7 +197,7 @@ def _review_line(event: Mapping[str, Any]) -> Text:
 
 
 def _where_line(
-    event: Mapping[str, Any], review: Mapping[str, Any] | None, patch: Mapping[str, Any] | None
+    event: Mapping[str, Any], review: Mapping[str, Any] | None, patch: Mapping[str, Any] | None, *, jump: bool
 ) -> Text | None:
     if event["point"] is None:
         return Text("✗ unreadable restore point, the rollback was given up", style="red")
@@ -203,6 +208,8 @@ def _where_line(
     source, target = event["step"], event["point"]["step"]
     if outcome == "correction":
         return Text(f"✎ corrected at step {source} (k=0){said}", style="bold yellow")
+    if outcome == "rollback" and jump:
+        return Text(f"↪ from step {source} to step {target} of another branch{said}", style="bold yellow")
     if outcome == "rollback":
         return Text(f"↩ from step {source} to {target} (k={source - target}){said}", style="bold yellow")
     return None
