@@ -12,9 +12,11 @@ from rir_gym.bench.folder import RUN, store_config, write_run
 from rir_gym.bench.plan import Plan, plan_of
 from rir_gym.bench.suite import Suite
 from rir_gym.bench.suite_file import load_suite, suite_names
+from rir_gym.cli.asked import Bench
 from rir_gym.cli.bar import bar, tell
 from rir_gym.cli.bench_cell import check, job_of
 from rir_gym.cli.bench_labels import fill_labels
+from rir_gym.cli.settings import SETTINGS, keep_settings
 from rir_gym.data import collect as engine
 from rir_gym.data.keys import digest_of
 from rir_gym.data.lines import check_compression
@@ -27,33 +29,22 @@ _CHUNK = 8
 _NEED_RULES = frozenset({"expel"})
 
 
-def main(
-    name: str,
-    *,
-    out: Path | None,
-    episodes: int | None,
-    sections: Sequence[str],
-    mechanisms: Sequence[str],
-    model: str | None,
-    workers: int,
-    labels: bool,
-    as_json: bool,
-    compression: str = "none",
-    rules: Path | None = None,
-) -> None:
+def main(asked: Bench, *, as_json: bool) -> None:
     """Check everything, play what is missing, label what has none."""
+    model, workers = asked.model, asked.workers
     if isinstance(workers, bool) or workers < 0:
         raise UsageError(f"workers={workers!r}: an int of at least 0")
-    packing = check_compression(compression)
-    suite = chosen(load_suite(name), episodes=episodes, sections=sections, mechanisms=mechanisms)
+    packing = check_compression(asked.compression)
+    whole = load_suite(asked.suite or "")
+    suite = chosen(whole, episodes=asked.episodes, sections=asked.sections, mechanisms=asked.mechanisms)
     told = _model(model) if any(each.needs_model for each in suite.reviewers) else None
-    book = _rules(rules)
+    book = _rules(asked.rules)
     if told is not None and book is not None:
         told = {**told, "rules": digest_of(book)}
     suite, absent = _applicable(suite, rules=book is not None)
     plan = plan_of(suite, extra=told)
     check(list(plan.cells.values()), model=model, seed=suite.first_seed)
-    folder = Path("runs") / suite.name if out is None else out
+    folder = Path("runs") / suite.name if asked.out is None else asked.out
     jobs = [job_of(digest, plan.cells[digest], seed, model=model, rules=book) for digest, seed in plan.order()]
     with open_store(folder, store_config(suite, model=told), compression=packing) as store:
         for said in (*store.repairs, *store.faults):
@@ -62,12 +53,14 @@ def main(
             revisions = write_run(folder, plan, model=told, absent=absent)
             if len(revisions) > 1:
                 tell(f"{folder} was begun by revision {revisions[-2]}; this one is {revisions[-1]}")
+            keep_settings(folder, asked, command="bench")
             _play(store, jobs, folder, workers=workers, quiet=as_json)
         except BaseException:
             if store.created and not store.keys:  # the store takes itself away, and a folder with only this is no store
-                (folder / RUN).unlink(missing_ok=True)
+                for name in (RUN, SETTINGS):
+                    (folder / name).unlink(missing_ok=True)
             raise
-        if suite.labels and labels:
+        if suite.labels and asked.labels:
             fill_labels(folder, {job.key for job in jobs}, workers=workers, quiet=as_json)
     _end(plan, folder, as_json=as_json)
 
@@ -99,12 +92,19 @@ def chosen(
     return replace(suite, sections=tuple(kept))
 
 
-def show_suites() -> None:
+def show_suites(*, as_json: bool) -> None:
     """Name every suite that comes along, and what it is."""
+    listed = []
     for name in suite_names():
         suite = load_suite(name)
         plan = plan_of(suite)
-        print(f"{name}: {suite.about} ({len(plan.cells)} cells, {sum(plan.episodes.values())} episodes)")
+        size = {"cells": len(plan.cells), "episodes": sum(plan.episodes.values())}
+        listed.append({"suite": name, "about": suite.about, **size})
+    if as_json:
+        print(json.dumps(listed))
+        return
+    for row in listed:
+        print("{suite}: {about} ({cells} cells, {episodes} episodes)".format_map(row))
 
 
 # --- playing ----------------------------------------------------------------------------------------------------------

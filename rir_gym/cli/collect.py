@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +15,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from rir_gym.bench.metrics import Row, row_of_record, summary_of
+from rir_gym.cli.asked import Collect, Run
 from rir_gym.cli.request import Request, budget_of, config_of, jobs_of
+from rir_gym.cli.settings import SETTINGS, keep_settings
 from rir_gym.cli.tables import summary_table
 from rir_gym.cli.worlds import make, seeded_arguments
 from rir_gym.data import collect as engine
@@ -39,9 +42,16 @@ def main(
     lockstep: int,
     compression: str,
     as_json: bool,
+    command: Literal["run", "collect"] = "collect",
 ) -> None:
-    """Play what is missing, then sum up what the store holds of this request."""
-    budget_of(request)
+    """Play what is missing, then sum up what the store holds of this request.
+
+    What was asked is kept as ``settings.toml``, with the budget that was resolved; ``command`` is whose it is.
+    """
+    whole = replace(request, agent_calls=budget_of(request).agent_calls)
+    asked: Run | Collect = Run(out=out, request=whole)
+    if command == "collect":
+        asked = Collect(out=out, request=whole, workers=workers, lockstep=lockstep, compression=compression)
     packing = check_compression(compression)
     jobs = jobs_of(request)
     config = {**config_of(request), "first_seed": request.seed}
@@ -52,7 +62,12 @@ def main(
         if any(job.key not in store.keys for job in jobs):
             # What is wrong with the environment shows before a model is loaded or a process started.
             make(request.env, seeded_arguments(request.env, request.env_args, request.seed)).close()
-        _fill(store, jobs, out=out, workers=workers, lockstep=lockstep, quiet=as_json)
+            keep_settings(out, asked, command=command)
+        try:
+            _fill(store, jobs, out=out, workers=workers, lockstep=lockstep, quiet=as_json)
+        finally:
+            if store.created and not store.keys:  # the store takes itself away, and a folder with only this is no store
+                (out / SETTINGS).unlink(missing_ok=True)
     _sum_up(request, out, {job.key for job in jobs}, as_json=as_json)
 
 

@@ -9,26 +9,30 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rir_gym.cli.options import Json
+from rir_gym.cli.declare import ending
+from rir_gym.cli.options import Compression, Json
 
 if TYPE_CHECKING:
     from rir_gym.data.survey import Survey
 
 __all__ = ["data_app"]
 
-data_app = typer.Typer(name="data", no_args_is_help=True, help="Check and merge sets of records.")
+data_app = typer.Typer(
+    name="data",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Check and merge sets of records.",
+    epilog=ending("rir-gym data check data/first", "rir-gym data merge data/first runs/first --out data/both"),
+)
 
 _SHOWN = 10
 
 
-@data_app.command("check")
+@data_app.command("check", epilog=ending("rir-gym data check data/first", "rir-gym data check data/first --json"))
 def _check(
     path: Annotated[Path, typer.Argument(help="A record file, or a folder of them.")], as_json: Json = False
 ) -> int:
-    """Read and check every record, and print what is there. Exit code 1 where a line is bad or an episode is twice.
-
-    Example: rir-gym data check data/first
-    """
+    """Read and check every record, and print what is there. Exit code 1 where a line is bad or an episode is twice."""
     from rir_gym.data.survey import survey
 
     found = survey(path)
@@ -39,18 +43,16 @@ def _check(
     return 0 if found.sound else 1
 
 
-@data_app.command("merge")
+@data_app.command("merge", epilog=ending("rir-gym data merge data/first runs/first --out data/both"))
 def _merge(
-    paths: Annotated[list[Path], typer.Argument(help="Record files or folders of them.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="DATA...", help="Record files or folders of them.")],
     out: Annotated[Path, typer.Option(help="The new folder; must not exist.")],
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad lines out instead of stopping.")] = False,
     keep_first: Annotated[bool, typer.Option("--keep-first", help="Of records of one episode that differ.")] = False,
-    compression: Annotated[str, typer.Option(help="none, or zstd (extra 'data').")] = "none",
+    compression: Compression = "none",
+    as_json: Json = False,
 ) -> None:
-    """Put several sets of records into one, every episode once; unknown fields are kept.
-
-    Example: rir-gym data merge data/a data/b --out data/both
-    """
+    """Put several sets of records into one, every episode once; unknown fields are kept."""
     from rir_gym.data.lines import check_compression
     from rir_gym.data.merge import merge
 
@@ -63,6 +65,10 @@ def _merge(
     )
     for bad in done.report.bad:
         print(f"rir-gym: left out: {bad}", file=sys.stderr)
+    if as_json:
+        counts = {"episodes": done.episodes, "repeated": done.repeated, "differing": done.differing}
+        print(json.dumps({"out": str(out), **counts, "bad": len(done.report.bad)}))
+        return
     print(f"{done.episodes} episodes in {out}; left out: {done.repeated} repeated, {done.differing} differing")
 
 

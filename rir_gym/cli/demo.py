@@ -13,11 +13,15 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from rir_gym.bench.metrics import Row, paired_difference, row_of, summary_of
+from rir_gym.cli.asked import Demo
+from rir_gym.cli.demo_page import PAGE, TREE, Part, folder_for, write_demo
 from rir_gym.cli.tables import budget_table, count_table
 from rir_gym.cli.worlds import make, scripted_mechanism
 from rir_gym.episode import Episode
@@ -68,35 +72,57 @@ SECTIONS = (
 )
 
 
-def main(*, episodes: int, sweep_episodes: int, workers: int, as_json: bool) -> None:
-    """Run the grid, print its tables and one episode's tree."""
+def main(asked: Demo, *, as_json: bool) -> None:
+    """Run the grid, print its tables and one episode's tree, write the page.
+
+    Raises:
+        OutputExists, UsageError, StoreError: the page has no place. Nothing was played where that can be seen before.
+    """
+    with folder_for(asked.out) as (folder, name):
+        _run(asked, folder, name, as_json=as_json)
+    if not as_json:
+        print(f"open {name / PAGE} in a browser, and the tree of that episode: {name / TREE}")
+
+
+def _run(asked: Demo, folder: Path, name: Path, *, as_json: bool) -> None:
     started = time.perf_counter()
+    counts = {True: asked.episodes, False: asked.sweep_episodes}
     cells = [
-        Cell(section.reviewer, mechanism, section.trust, budget, episodes if budget == MAIN_BUDGET else sweep_episodes)
+        Cell(section.reviewer, mechanism, section.trust, budget, counts[budget == MAIN_BUDGET])
         for section in SECTIONS
         for mechanism in MECHANISMS
         for budget in section.budgets
     ]
-    rows = dict(_results(cells, workers, quiet=as_json))
+    rows = dict(_results(cells, asked.workers, quiet=as_json))
+    parts = [_part(cells, rows, section) for section in SECTIONS]
+    about = (
+        f"{ENV}, scripted expert (slip {SLIP}), seeds {FIRST_SEED}.. held out, B_rb = {ROLLBACKS}, L = 4 to 8. Success "
+        f"in %, 95 % Wilson intervals; n = {asked.episodes} at B_agent = {MAIN_BUDGET}, else {asked.sweep_episodes}."
+    )
+    figures = [{**_settings(cell), **summary_of(rows[cell]).to_json()} for cell in cells]
+    record = _rescued()
+    command = f"rir-gym demo --episodes {asked.episodes} --sweep-episodes {asked.sweep_episodes}"
+    write_demo(folder, parts, about=about, command=command, figures=figures, record=record)
     if as_json:
-        print(json.dumps([{**_settings(cell), **summary_of(rows[cell]).to_json()} for cell in cells]))
+        print(json.dumps({"out": str(name), "page": str(name / PAGE), "cells": figures}))
         return
     console = Console()
-    console.print(
-        f"{ENV}, scripted expert (slip {SLIP}), seeds {FIRST_SEED}.. held out, B_rb = {ROLLBACKS}, L = 4 to 8. "
-        f"Success in %, 95 % Wilson intervals; n = {episodes} at B_agent = {MAIN_BUDGET}, else {sweep_episodes}.\n",
-        markup=False,
-    )
-    for section in SECTIONS:
-        cell_rows = {m: {b: rows[_cell(cells, section, m, b)] for b in section.budgets} for m in MECHANISMS}
-        summaries = {m: {b: summary_of(r) for b, r in by_budget.items()} for m, by_budget in cell_rows.items()}
-        console.print(budget_table(summaries, title=section.title))
-        at_main = {m: by_budget[MAIN_BUDGET] for m, by_budget in summaries.items()}
+    console.print(f"{about}\n", markup=False)
+    for part in parts:
+        console.print(budget_table(part.summaries, title=part.title))
+        at_main = {mechanism: by_budget[MAIN_BUDGET] for mechanism, by_budget in part.summaries.items()}
         console.print(count_table(at_main, title=f"at B_agent = {MAIN_BUDGET}"))
-        console.print(_margin(cell_rows), markup=False)
+        console.print(part.margin, markup=False)
         console.print()
-    _show_tree(console)
+    if record is not None:
+        _show_tree(console, record)
     console.print(f"\n{sum(map(len, rows.values()))} episodes in {time.perf_counter() - started:.0f} s", markup=False)
+
+
+def _part(cells: list[Cell], rows: dict[Cell, list[Row]], section: Section) -> Part:
+    cell_rows = {m: {b: rows[_cell(cells, section, m, b)] for b in section.budgets} for m in MECHANISMS}
+    summaries = {m: {b: summary_of(r) for b, r in by_budget.items()} for m, by_budget in cell_rows.items()}
+    return Part(section.title, summaries, MAIN_BUDGET, _margin(cell_rows))
 
 
 def _cell(cells: list[Cell], section: Section, mechanism: str, budget: int) -> Cell:
@@ -124,7 +150,9 @@ def _results(cells: list[Cell], workers: int, *, quiet: bool) -> Iterator[tuple[
         BarColumn(),
         TextColumn("{task.completed:.0f}/{task.total:.0f} episodes"),
     )
-    bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), disable=quiet, transient=True)
+    console = Console(stderr=True)
+    hidden = quiet or not console.is_terminal
+    bar = Progress(*columns, TimeRemainingColumn(), console=console, disable=hidden, transient=True)
     with bar, ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
         task = bar.add_task("demo", total=sum(cell.seeds for cell in cells))
         waiting = {pool.submit(run_cell, cell): cell for cell in cells}
@@ -151,17 +179,21 @@ def _worlds() -> tuple[RollbackWrapper, ...]:
     return tuple(make(ENV, {}) for _ in range(_LOCKSTEP))
 
 
-def _show_tree(console: Console) -> None:
-    """The first held-out episode in which full RIR rolled back and then succeeded."""
+def _rescued() -> dict[str, Any] | None:
+    """The record of the first held-out episode in which full RIR rolled back and then succeeded."""
     from rir_gym.data.records import episode_record, header_of
-    from rir_gym.view.tree import episode_summary, episode_tree
 
     cell = Cell("evidence", "rir", 0.5, MAIN_BUDGET, _LOCKSTEP)
     mechanism = scripted_mechanism(ENV, cell.mechanism, reviewer=cell.reviewer, trust=cell.trust, slip=SLIP)
     for episode, env in zip(_episodes(cell), _worlds(), strict=True):
         if episode.success and episode.ledger.rollbacks:
-            record = episode_record(episode, header_of(env, mechanism, agent="scripted"))
-            console.print("The first of these episodes in which rir rolled back and succeeded:")
-            console.print(episode_summary(record))
-            console.print(episode_tree(record, width=console.width))
-            return
+            return episode_record(episode, header_of(env, mechanism, agent="scripted"))
+    return None
+
+
+def _show_tree(console: Console, record: dict[str, Any]) -> None:
+    from rir_gym.view.tree import episode_summary, episode_tree
+
+    console.print("The first of these episodes in which rir rolled back and succeeded:")
+    console.print(episode_summary(record))
+    console.print(episode_tree(record, width=console.width))

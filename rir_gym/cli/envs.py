@@ -40,7 +40,7 @@ def rows() -> list[dict[str, Any]]:
     """One an id, in the order of their names: the fields of ``EnvId`` that matter to a user, and what is installed.
 
     ``rollback_id`` is its ready-wrapped variant. ``extra`` is "" where the core is enough; ``install`` says what to do
-    where something is missing, else None.
+    where its package is missing, else None. ``needs`` is what no extra brings (Java, data).
     """
     return [_row(known) for known in sorted(IDS, key=lambda known: known.id)]
 
@@ -52,6 +52,7 @@ def _row(known: EnvId) -> dict[str, Any]:
         "rollback_id": known.rollback_id,
         "installed": installed,
         "extra": known.extra,
+        "needs": known.needs,
         "install": None if installed else f"pip install 'rir-gym[{known.extra}]'",
         "arguments": dict(known.kwargs),
         "seed_argument": known.seed_argument,

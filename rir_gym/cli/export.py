@@ -5,40 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from rir_gym.cli.asked import Wanted
 from rir_gym.data.exports import ExportReport, Plan, Shape, Split, export
 from rir_gym.errors import RecordError, UnknownName, UsageError
 
 __all__ = ["Wanted", "main", "plan_of"]
 
 _LABELS = ("outcome", "oracle")
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the command line asked for."""
-
-    format: str
-    only: Literal["success", "all"] | None = None
-    placement: Literal["system", "tail"] | None = None
-    requests: bool = False
-    split_by: str | None = None
-    test_share: float = 0.1
-    tokenizer: str | None = None
-    max_tokens: int | None = None
-    too_long: str = "drop"
-    escape: bool = False
-    shape: str = "chat"
-    labels: str = "outcome"
-    with_oracle: bool = False
-    duplicates: Literal["drop", "keep"] = "drop"
-    file: Literal["jsonl", "parquet"] = "jsonl"
-    errors: Literal["raise", "skip"] = "raise"
-    prompts: Path | None = None
 
 
 def main(wanted: Wanted, data: Path, *, out: Path, as_json: bool) -> None:
@@ -153,7 +130,7 @@ class _Sidecar:
 
     @staticmethod
     def _read(file: Path) -> Iterator[str]:
-        with file.open(encoding="utf-8") as lines:
+        with file.open(encoding="utf-8", errors="replace") as lines:  # what is no text is no JSON either
             yield from lines
 
     def __call__(self, record: Mapping[str, Any]) -> _Labels:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rir_gym.cli import options
 from rir_gym.cli.worlds import MEMORY_POSITIONS, default_calls, seeded_arguments
 from rir_gym.data.desk import Cell, Job
 from rir_gym.data.keys import Key, canonical, digest_of
@@ -26,24 +27,24 @@ _BLOCKS, _BLOCK = 64, 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the command line asked for, field by field."""
+    """What the command line or a file of settings asked for; its fields are the options of ``run`` and ``collect``."""
 
-    env: str
-    mechanism: str
-    model: str | None = None
-    agent: str | None = None
-    env_args: dict[str, Any] = field(default_factory=dict)
-    reviewer: str = "evidence"
-    episodes: int = 1
-    attempts: int = 1
-    seed: int = 0
-    agent_calls: int | None = None
-    rollbacks: int = 3
-    review_terminal: bool = True
-    memory_position: str = "system"
-    thought_tokens: int = 0
-    temperature: float = 0.0
-    prompts: Path | None = None
+    env: options.Env = "rir_gym/Apothecary-v0"
+    mechanism: options.MechanismName = "rir"
+    model: options.Model = None
+    agent: options.Agent = None
+    env_args: options.EnvArgs = field(default_factory=dict)
+    reviewer: options.Reviewer = "evidence"
+    episodes: options.Episodes = 1
+    attempts: options.Attempts = 1
+    seed: options.Seed = 0
+    agent_calls: options.AgentCalls = None
+    rollbacks: options.Rollbacks = 3
+    review_terminal: options.ReviewTerminal = True
+    memory_position: options.MemoryPositionName = "system"
+    thought_tokens: options.ThoughtTokens = 0
+    temperature: options.Temperature = 0.0
+    prompts: options.Prompts = None
 
 
 def budget_of(request: Request) -> Budget:
@@ -54,6 +55,8 @@ def budget_of(request: Request) -> Budget:
     """
     if (request.model is None) == (request.agent is None):
         raise UsageError(f"model={request.model!r}, agent={request.agent!r}: give one of --model and --agent scripted")
+    if request.model is not None and not request.model.strip():
+        raise UsageError(f"model={request.model!r}: a hub name, a folder, a GGUF file, or URL#NAME of a server")
     if request.agent not in (None, "scripted"):
         raise UnknownName("agent", request.agent, ["scripted"])
     if request.memory_position not in MEMORY_POSITIONS:

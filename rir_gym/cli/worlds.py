@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
 from rir_gym.base import Mechanism, MemoryPosition
-from rir_gym.errors import UnknownName, UsageError
+from rir_gym.errors import RirError, UnknownName, UsageError
 from rir_gym.ids import IDS, EnvId
 from rir_gym.rollback import RollbackWrapper
 
@@ -41,18 +44,38 @@ def make(env_id: str, arguments: Mapping[str, Any], **wrapper: Any) -> RollbackW
 
     Raises:
         UnknownName: Gymnasium does not know the id.
-        UsageError: the environment does not take the arguments.
+        UsageError: the environment does not take the arguments, or cannot be made.
+        RirError: what an environment of this distribution says itself.
     """
     known = _known(env_id)
-    try:
-        env = gym.make(known.id if known is not None else env_id, **arguments)
-    except (gym.error.UnregisteredEnv, gym.error.Error) as error:
-        if isinstance(error, gym.error.UnregisteredEnv) or env_id not in gym.registry:
-            raise UnknownName("env", env_id, [each.id for each in IDS]) from error
-        raise UsageError(f"env={env_id!r}: {error}") from error
-    except TypeError as error:
-        raise UsageError(f"env-arg={dict(arguments)!r}: {error}") from error
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            env = gym.make(known.id if known is not None else env_id, **arguments)
+        except RirError:
+            raise
+        except gym.error.Error as error:
+            if isinstance(error, gym.error.UnregisteredEnv) or (env_id not in gym.registry and ":" not in env_id):
+                raise UnknownName("env", env_id, [each.id for each in IDS]) from error
+            raise UsageError(f"env={env_id!r}: {error}") from error
+        except TypeError as error:
+            raise UsageError(f"env-arg={dict(arguments)!r}: {error}{_takes(env_id)}") from error
+        except Exception as error:  # the environment's own code, or what "module:id" names
+            raise UsageError(f"env={env_id!r}: cannot be made ({type(error).__name__}: {error})") from error
+    for each in said:  # beside an error they would only hide it
+        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno, source=each.source)
     return RollbackWrapper(env, **wrapper)
+
+
+def _takes(env_id: str) -> str:
+    """The arguments of an environment in words, "" where they cannot be seen."""
+    with suppress(Exception):
+        known = _known(env_id)
+        place = known.entry_point if known is not None else gym.spec(env_id).entry_point
+        creator: Any = gym.envs.registration.load_env_creator(place) if isinstance(place, str) else place
+        names = [name for name in inspect.signature(creator).parameters if name not in ("args", "kwargs")]
+        return f"; it takes {', '.join(names)}"
+    return ""
 
 
 def scripted_mechanism(

@@ -24,7 +24,7 @@ from rir_gym.errors import OutputExists, StoreError, UsageError
 
 __all__ = ["OURS", "new_folder", "read_episodes", "remove_empty", "set_aside", "write_episodes"]
 
-OURS = (*EPISODES, "times*.json", "times*.jsonl", "config.json", "torn-*")
+OURS = (*EPISODES, "times*.json", "times*.jsonl", "config.json", "settings.toml*", "torn-*")
 
 
 @contextmanager
