@@ -37,9 +37,25 @@ ALFWORLD_TYPES = (
     *("pick_heat_then_place_in_recep", "pick_cool_then_place_in_recep", "pick_two_obj_and_place"),
 )
 WORKSPACE_FAMILIES = ("backups", "chapters", "invoices", "labels", "ledger", "logs", "orders", "reminders")
+BABYAI_LEVELS = ("GoToLocal", "PickupLoc", "UnlockPickup", "PutNextLocal", "BossLevel")
+EXPRESS_GAMES = ("arithmetic", "coin", "cookingworld", "mapreader", "peckingorder", "simonsays", "sorting", "twc")
+SCIENCE_TASKS = (  # those with short paths first: a quick run takes the first ones
+    *("find-animal", "chemistry-mix", "find-living-thing", "find-non-living-thing", "find-plant"),
+    *("boil", "freeze", "melt"),
+    *("change-the-state-of-matter-of", "chemistry-mix-paint-secondary-color", "chemistry-mix-paint-tertiary-color"),
+    *("grow-fruit", "grow-plant", "identify-life-stages-1", "identify-life-stages-2", "inclined-plane-determine-angle"),
+    *("inclined-plane-friction-named-surfaces", "inclined-plane-friction-unnamed-surfaces", "lifespan-longest-lived"),
+    *("lifespan-longest-lived-then-shortest-lived", "lifespan-shortest-lived", "measure-melting-point-known-substance"),
+    *("measure-melting-point-unknown-substance", "mendelian-genetics-known-plant", "mendelian-genetics-unknown-plant"),
+    *("power-component", "power-component-renewable-vs-nonrenewable-energy", "test-conductivity", "use-thermometer"),
+    "test-conductivity-of-unknown-substances",
+)
 GAMES = {
     "rir_gym/Apothecary-v0": Games((10, 200)),
     "rir_gym/ALFWorldStyle-v0": Games((6, 60), [{"task_type": each} for each in ALFWORLD_TYPES]),
+    "rir_gym/BabyAI-v0": Games((5, 100), [{"level": f"BabyAI-{each}-v0"} for each in BABYAI_LEVELS]),
+    "rir_gym/ScienceWorld-v0": Games((3, 30), [{"task": each, "variation": 0} for each in SCIENCE_TASKS]),
+    "rir_gym/TextWorldExpress-v0": Games((8, 40), [{"game": each} for each in EXPRESS_GAMES]),
     "rir_gym/Workspace-v0": Games((16, 200), [{"family": each} for each in WORKSPACE_FAMILIES]),
 }
 

@@ -14,24 +14,20 @@ from __future__ import annotations
 import importlib
 import io
 import warnings
+from collections.abc import Mapping
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import gymnasium as gym
 
 from rir_envs.textarena_moves import moves
+from rir_envs.unknown import UnknownOracle
 from rir_gym.errors import MissingDependency, UsageError
 from rir_gym.snapshot.streams import untouched
 from rir_gym.spaces import Unicode
 
-__all__ = ["GAMES", "TextArenaEnv", "TextArenaOracle"]
+__all__ = ["GAMES", "LEFT_OUT", "TextArenaEnv"]
 
-# Not here, of the single-player games of TextArena 0.7.4: Crosswords, Hangman, WordLadder, WordSearch, Wordle (word
-# lists to download), GuessWho, TwentyQuestions (a model on a server), Klondike, UltimateTexasHoldem (no valid Python),
-# Cryptarithm, Slitherlink, ThreeCardMonte (reward and reason of an invalid move are mixed up), Countdown (so too, and
-# its seed does not fix the game), FifteenPuzzle (raises when it is won), LogicPuzzle (what several moves in one do
-# depends on the hash seed), Set (its reward is a count), Sokoban-v0-medium and Sudoku-v0-hard (seconds a reset).
 GAMES = (
     *(f"2048-v0{size}" for size in ("", "-ultra-easy", "-mega-easy", "-super-easy", "-very-easy", "-easy", "-hard")),
     *(f"2048-v0{size}" for size in ("-very-hard", "-extreme", "-3x3", "-5x5", "-6x6", "-8x8", "-10x10")),
@@ -45,37 +41,29 @@ GAMES = (
     *(f"TowerOfHanoi-v0{size}" for size in ("", "-medium", "-hard", "-hardcore", "-extreme")),
 )
 
+# Not here, of the single-player games of TextArena 0.7.4; a name stands for all its variants that GAMES has not.
+LEFT_OUT: Mapping[str, str] = {
+    **dict.fromkeys(("Hangman", "WordLadder", "WordSearch", "Wordle"), "a word list to download"),
+    **dict.fromkeys(("GuessWho", "TwentyQuestions"), "a model on a server"),
+    "Klondike": "no valid Python",
+    "UltimateTexasHoldem": "no valid Python before 3.12",
+    **dict.fromkeys(
+        ("Cryptarithm", "Slitherlink", "ThreeCardMonte"), "reward and reason of an invalid move are mixed up"
+    ),
+    "Countdown": "reward and reason of an invalid move are mixed up, and its seed does not fix the game",
+    "FifteenPuzzle": "raises when it is won",
+    **dict.fromkeys(("Crosswords", "LogicPuzzle"), "what several moves in one do depends on the hash seed"),
+    "Set": "its reward is a count",
+    "Sokoban": "the medium variant takes seconds to minutes a reset",
+    "Sudoku": "the hard variant takes seconds a reset",
+}
+
 _FEATURE = "rir_gym/TextArena-v0"
 _LONGEST = 4000  # int() reads at most 4,300 digits, and Bandit's pattern takes time quadratic in the length
 _SUMMARY = 160
 _SPEECH = ("GAME_BOARD", "GAME_ACTION_DESCRIPTION", "GAME_MESSAGE")
 
 Phase = Literal["new", "playing", "over", "closed"]
-
-
-@dataclass(frozen=True, slots=True)
-class TextArenaOracle:
-    """Nothing is known of these games beyond their outcome (``rir_gym.base.Oracle``): every answer is None."""
-
-    def distance(self) -> float | None:
-        """None."""
-        return None
-
-    def best_action(self) -> str | None:
-        """None."""
-        return None
-
-    def plan(self) -> list[str] | None:
-        """None."""
-        return None
-
-    def recoverable(self, within: int) -> bool | None:
-        """None."""
-        return None
-
-    def progress(self) -> float | None:
-        """None."""
-        return None
 
 
 class TextArenaEnv(gym.Env[str, str]):
@@ -109,7 +97,7 @@ class TextArenaEnv(gym.Env[str, str]):
         self.render_mode = render_mode
         self.observation_space = Unicode()
         self.action_space = Unicode()
-        self.oracle = TextArenaOracle()
+        self.oracle = UnknownOracle()
         if f"{game}-raw" not in _textarena().envs.registration.ENV_REGISTRY:
             raise UsageError(f"game={game!r}: the installed TextArena has no such game")
         self._raw: Any = None

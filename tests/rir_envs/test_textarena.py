@@ -15,7 +15,7 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils.env_checker import check_env
 
-from rir_envs.textarena import GAMES, TextArenaEnv
+from rir_envs.textarena import GAMES, LEFT_OUT, TextArenaEnv
 from rir_gym.base import Oracle
 from rir_gym.errors import MissingDependency, UsageError
 from rir_gym.rollback import RollbackWrapper
@@ -68,7 +68,7 @@ class Moves(gym.Wrapper[str, str, str, str]):
 
     def __init__(self, env: TextArenaEnv) -> None:
         super().__init__(env)
-        self.action_space = _Among(UNLISTED[env.game])
+        self.action_space = _Among(UNLISTED[_family(env.game)])
 
 
 class _Among(Unicode):
@@ -82,7 +82,11 @@ class _Among(Unicode):
 
 def made(game: str) -> gym.Env[str, str]:
     env = TextArenaEnv(game=game)
-    return Moves(env) if game in UNLISTED else env
+    return Moves(env) if _family(game) in UNLISTED else env
+
+
+def _family(game: str) -> str:
+    return f"{game.partition('-v0')[0]}-v0"
 
 
 def played(env: TextArenaEnv, seed: int, steps: int = 15) -> list[Any]:
@@ -173,6 +177,20 @@ def test_is_restored_as_it_was(game: str) -> None:
     report = check_restore(lambda: made(game), restores=20)
     assert report.restores == 20
     assert report.steps > 20
+
+
+@pytest.mark.parametrize("game", [game for game in GAMES if game not in ONE_OF_EACH])
+def test_every_variant_is_restored_too(game: str) -> None:
+    report = check_restore(lambda: made(game), restores=5)
+    assert (report.mechanism, report.restores) == ("heap", 5)
+
+
+def test_every_single_player_game_is_offered_or_left_out_with_a_reason() -> None:
+    offered = {game.partition("-v0")[0] for game in GAMES}
+    assert len(GAMES) == 45
+    assert len(offered) == 14
+    assert offered & set(LEFT_OUT) == {"Sokoban", "Sudoku"}  # the slow variants
+    assert all(reason for reason in LEFT_OUT.values())
 
 
 @pytest.mark.parametrize("game", ["2048-v0", "Bandit-v0", "Blackjack-v0", "Minesweeper-v0"])
