@@ -22,6 +22,7 @@ class EnvId:
         entry_point: where its class or function is, as "module:name".
         kwargs: default arguments.
         extra: the extra of this distribution that it needs, "" for none.
+        needs: what it needs besides, in words ("Java", or data that are the user's), "" for nothing.
         agent_calls: B_agent where a run names none (ours: about 1.8 times a usual gold path).
         seed_argument: the argument that chooses the task, where the reset seed does not; "" for none.
         policies: the module with its knowledge-limited ``Expert`` and the evidence-only roles; "" for none.
@@ -44,6 +45,7 @@ class EnvId:
     oracle: bool = False
     irreversible: bool = False
     reusable: bool = False
+    needs: str = ""
 
     @property
     def rollback_id(self) -> str:
@@ -57,6 +59,7 @@ IDS = (
         "rir_gym/ALFWorld-v0",
         "rir_envs.alfworld:alfworld",
         extra="alfworld",
+        needs="ALFWORLD_DATA, which alfworld-download fills",
         agent_calls=90,
         seed_argument="game_seed",
         policies="rir_envs.alfworld_policies",
@@ -80,6 +83,36 @@ IDS = (
         agent_calls=28,
         policies="rir_envs.apothecary_policies",
         gold_steps=(11, 13),
+        oracle=True,
+        irreversible=True,
+        reusable=True,
+    ),
+    EnvId(
+        "rir_gym/BabyAI-v0",
+        "rir_envs.babyai:BabyAIEnv",
+        extra="minigrid",
+        agent_calls=9,
+        gold_steps=(1, 210),
+        snapshot="heap",
+        oracle=True,
+        irreversible=True,
+        reusable=True,
+    ),
+    EnvId(
+        "rir_gym/Jericho-v0",
+        "rir_envs.jericho:JerichoEnv",
+        extra="jericho",
+        needs="a story file, game=PATH",
+        snapshot="heap",
+        irreversible=True,
+    ),
+    EnvId(
+        "rir_gym/ScienceWorld-v0",
+        "rir_envs.scienceworld:ScienceWorldEnv",
+        extra="scienceworld",
+        needs="Java",
+        agent_calls=72,
+        policies="rir_envs.scienceworld_policies",
         oracle=True,
         irreversible=True,
         reusable=True,
@@ -131,6 +164,17 @@ IDS = (
         gold_steps=(1, 6),
         oracle=True,
         irreversible=True,
+    ),
+    EnvId(
+        "rir_gym/TextWorldExpress-v0",
+        "rir_envs.textworldexpress:TextWorldExpressEnv",
+        extra="textworld_express",
+        needs="Java",
+        agent_calls=80,
+        gold_steps=(2, 62),
+        oracle=True,
+        irreversible=True,
+        reusable=True,
     ),
     EnvId(
         "rir_gym/Workspace-v0",
