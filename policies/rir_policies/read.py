@@ -17,7 +17,7 @@ from rir_gym.memory import Channel, Fact
 from rir_policies.pointed import read_choice
 from rir_policies.tidy import bare, clean, from_json, key, loop_end, unfinished
 
-__all__ = ["read_action", "read_choice", "read_facts", "read_final", "read_reflection", "read_text"]
+__all__ = ["MAX_FACTS", "read_action", "read_choice", "read_facts", "read_final", "read_reflection", "read_text"]
 
 _LABEL = re.compile(
     r"(?:next\s+)?(?:action|command|aktion|befehl|acción|acci[oó]n|ação|azione|comando|commande|действие|команда|行动|"
@@ -39,7 +39,7 @@ _STATE = re.compile(
     r"|^(?:you|i|we|the agent|agent)\s+(?:are|am|is|now|have|has|holds?|carry|carries)\b|^(?:you're|i'm|we're)\b",
     re.IGNORECASE,
 )
-_MAX_FACTS = 4
+MAX_FACTS = 4
 _MAX_FACT_CHARS = 200
 _ECHO_WORDS = 4
 _MAX_TEXT_CHARS = 4_000
@@ -146,7 +146,7 @@ def read_facts(reply: str, *, step: int, question: str = "", cut: bool = False) 
             continue
         channel = _channel(found[1])
         facts.setdefault((channel, key(text)), Fact(channel, text, step))
-    return tuple(facts.values())[:_MAX_FACTS]
+    return tuple(facts.values())[:MAX_FACTS]
 
 
 def _lines(reply: str, *, cut: bool) -> tuple[list[str] | None, bool]:

@@ -26,7 +26,8 @@ from rir_gym.data.exports.turns import Turn
 from rir_gym.memory import ReflectionMemory
 from rir_policies import chat
 from rir_policies.prompts import Prompts
-from rir_policies.read import read_text
+from rir_policies.read import MAX_FACTS, read_text
+from rir_policies.when import URGENCIES
 from rir_policies.where import candidates
 
 __all__ = ["Renderer"]
@@ -99,14 +100,23 @@ def _review(view: View, verdict: Verdict, prompts: Prompts) -> list[Turn]:
         return []
     told = verdict.kind.name
     turns = [_scripted("review", "verdict", messages, told)]
+    level = min(URGENCIES, key=lambda each: abs(float(each) - verdict.urgency))
+    turns.append(_scripted("review", "urgency", chat.follow(messages, told, texts("review.urgency")), level))
     if verdict.learned:
         asked_for = chat.follow(messages, told, texts("review.learned"))
-        lines = "\n".join(f"{fact.channel}: {fact.text}" for fact in verdict.learned)
-        turns.append(_scripted("review", "learned", asked_for, lines))
+        turns.append(_scripted("review", "learned", asked_for, _news(view, verdict)))
     if verdict.kind is VerdictKind.ROLLBACK and verdict.diagnosis:
         asked_for = chat.follow(messages, told, texts("review.diagnosis"))
         turns.append(_scripted("review", "diagnosis", asked_for, verdict.diagnosis))
     return turns
+
+
+def _news(view: View, verdict: Verdict) -> str:
+    """What is new to M of ΔE in the form that is asked for: the last four lines, or none."""
+    known = view.memory.environment if isinstance(view.memory, ReflectionMemory) else ()
+    held = {(fact.channel, fact.text) for fact in known if not fact.reverify}
+    new = [fact for fact in verdict.learned if (fact.channel, fact.text) not in held]
+    return "\n".join(f"{fact.channel}: {fact.text}" for fact in new[-MAX_FACTS:]) or "none"
 
 
 def _where(view: View, verdict: Verdict, restore: Restore, prompts: Prompts) -> list[Turn]:

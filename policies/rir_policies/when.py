@@ -18,13 +18,13 @@ from rir_policies.model import Completion, Model
 from rir_policies.prompts import Prompts
 from rir_policies.read import read_facts, read_reflection
 
-__all__ = ["Hybrid", "ModelReviewer", "Reviewer", "Silent", "due", "horizon", "never"]
+__all__ = ["URGENCIES", "Hybrid", "ModelReviewer", "Reviewer", "Silent", "due", "horizon", "never"]
 
 Reviewer = Callable[[Sequence[View]], Sequence[Verdict]]
 """Judges every view that it is given: CONTINUE, ROLLBACK or UNPARSED, never NOT_DUE."""
 
 _VERDICTS = (VerdictKind.CONTINUE, VerdictKind.ROLLBACK)
-_URGENCIES = ("0.0", "0.25", "0.5", "0.75", "1.0")
+URGENCIES = ("0.0", "0.25", "0.5", "0.75", "1.0")
 _MIDDLE = 2
 
 
@@ -136,7 +136,7 @@ class ModelReviewer:
             prompt(view, chat.follow(*talk, texts("review.urgency")), salt="urgency")
             for view, talk in zip(views, talks, strict=True)
         ]
-        urgent = choose(self.model, "review", "sub", asked, [_URGENCIES] * len(views))
+        urgent = choose(self.model, "review", "sub", asked, [URGENCIES] * len(views))
 
         questions = [(i, "learned", self.learned_tokens) for i in range(len(views))]
         questions += [(i, "diagnosis", self.diagnosis_tokens) for i, kind in enumerate(kinds) if kind is _VERDICTS[1]]
@@ -164,7 +164,7 @@ class ModelReviewer:
             verdicts.append(
                 Verdict(
                     VerdictKind.UNPARSED if unread else kinds[i],
-                    float(_URGENCIES[_MIDDLE if urgency is None else urgency]),
+                    float(URGENCIES[_MIDDLE if urgency is None else urgency]),
                     (diagnosis and _diagnosis(view, *diagnosis)) or "",
                     read_facts(
                         learned.text, step=view.t, question=texts("review.learned"), cut=reply.stop_reason == "length"
