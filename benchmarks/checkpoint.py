@@ -39,6 +39,7 @@ from worlds import Absent, maker
 
 from rir_gym.errors import NotRestorable
 from rir_gym.snapshot.process_rng import ProcessRng, read, write
+from rir_gym.snapshot.protocol import Bounded
 from rir_gym.snapshot.world import World
 from rir_gym.values import same_value
 
@@ -108,6 +109,7 @@ WORLDS = {
     "textworld, bare": Setting("rir_bench/Story-v0", **_ENGINE),
 }
 _STRETCH = 20
+_NEAR = 8
 _WEIGHING_S = (0.8, 8.0)
 _FIGURES = ("save_us", "restore_us", "bytes", "first_bytes", "episode_overhead")
 
@@ -163,7 +165,11 @@ def measure(
             left_out.append(str(absent))
         except (NotRestorable, AssertionError) as error:
             reasons[name] = str(error)
-    timed, wrong = time_calls(make, list(envs), setting.options, setting.rounds[size], stretch=stretch)
+    timed, wrong = {}, {}
+    few = [name for name in envs if isinstance(mechanism(name, make), Bounded)]  # they keep few far nodes: a tree apart
+    for some, near in (([name for name in envs if name not in few], None), (few, _NEAR)):
+        those = time_calls(make, some, setting.options, setting.rounds[size], stretch=stretch, near=near)
+        timed, wrong = timed | those[0], wrong | those[1]
     reasons |= wrong
     for name in wrong:
         envs.pop(name).close()
@@ -208,12 +214,13 @@ def add_memory(rows: list[dict[str, Any]], size: int) -> dict[str, Any] | None:
 
 
 def time_calls(
-    make: Make, names: list[str], options: Options, rounds: int, *, stretch: int = _STRETCH
+    make: Make, names: list[str], options: Options, rounds: int, *, stretch: int = _STRETCH, near: int | None = None
 ) -> tuple[dict[str, Timed], dict[str, str]]:
     """The calls of each mechanism over one common tree of steps and restores; and how the wrong ones went wrong.
 
     They take turns in stretches of 20 steps (``--stretch``): after one of its own steps a mechanism finds the
-    processor's caches as it would alone, not as the deep copies of another left them.
+    processor's caches as it would alone, not as the deep copies of another left them. ``near``: only so many of the
+    newest nodes are restored.
     """
     timed = {name: Timed(mechanism(name, make)) for name in names}
     worlds = {name: world_of(make, timed[name]) for name in names}
@@ -237,7 +244,9 @@ def time_calls(
                     if len(script) == round_ - start:
                         action = None if world.node.step.over else choose(world.node.step.info, space, rng)
                         back = action is None or round_ % every == every - 1
-                        script.append((action, rng.randrange(len(world.nodes)) if back else None))
+                        nodes = len(world.nodes)
+                        oldest = 0 if near is None else max(0, nodes - near)
+                        script.append((action, rng.randrange(oldest, nodes) if back else None))
                     _turn(world, *script[round_ - start], digests[name])
             except Exception as error:  # what foreign code does after a wrong restore
                 wrong[name] = f"round {round_}: {type(error).__name__}: {error}"
