@@ -397,7 +397,7 @@ def test_a_dead_one_that_waits_is_not_lent(env: ScienceWorldEnv) -> None:
 
 
 def _held() -> list[java.Link]:
-    return [each._seat.link for each in gc.get_objects() if isinstance(each, ScienceWorldEnv) and each._seat.link]
+    return [each._seat.link for each in gc.get_objects() if type(each) is ScienceWorldEnv and each._seat.link]
 
 
 _ENDS = """
