@@ -11,6 +11,8 @@ import pytest
 
 # Threads that wait for each other must not burn the cores they wait for: other processes may share them.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+if "PYTEST_XDIST_WORKER" in os.environ:  # one process a core already
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 _REAL_MODELS = {"smollm2", "smollm2_file", "gemma3", "gemma3_folder"}
