@@ -15,18 +15,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one process a core already
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-_REAL_MODELS = {"smollm2", "smollm2_file", "gemma3", "gemma3_folder"}
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With pytest-xdist: a file stays in one process, and so do all tests that load a real model."""
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            real = _REAL_MODELS.intersection(getattr(item, "fixturenames", ()))
-            item.add_marker(pytest.mark.xdist_group("real models" if real else str(item.path)))
-
-
 def _package(name: str) -> Path:
     spec = importlib.util.find_spec(name)
     if spec is None or not spec.submodule_search_locations:
