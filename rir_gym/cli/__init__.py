@@ -135,6 +135,7 @@ def _bench(asked: Bench, as_json: bool) -> None:
 def _report(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder of rir-gym bench.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the report; by default RUN/report.")] = None,
+    png: Annotated[bool, typer.Option("--png", help="Write each plot as PNG, too (extra 'plots').")] = False,
     as_json: Json = False,
 ) -> None:
     """Write the tables and plots of a bench run as files.
@@ -143,7 +144,7 @@ def _report(
     """
     from rir_gym.cli import report
 
-    report.main(folder, out=out, as_json=as_json)
+    report.main(folder, out=out, as_json=as_json, png=png)
 
 
 @command(

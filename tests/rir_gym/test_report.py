@@ -178,3 +178,15 @@ def test_folded_tables_are_on_demand():
     table = Table("more", ["a"], [["1"]], folded=True)
     assert "<details><summary>more</summary>" in html_page("t", [table])
     assert markdown_text([table]) == "\n"
+
+
+def test_every_plot_is_written_as_png_too_where_that_is_asked(run, tmp_path, monkeypatch):
+    pytest.importorskip("resvg_py", reason="PNG needs the extra plots")
+    monkeypatch.setattr(sys, "argv", ["rir-gym", "report", str(run), "--png", "--out", str(tmp_path / "report")])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 0
+    drawn = sorted((tmp_path / "report" / "plots").glob("*.svg"))
+    assert drawn
+    for svg in drawn:
+        assert svg.with_suffix(".png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
