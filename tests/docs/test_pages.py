@@ -79,7 +79,7 @@ def test_the_readme_sets_up_with_two_commands() -> None:
     commands = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
     assert [command.strip() for command in commands] == [
         "pip install . && rir-gym demo",
-        'pip install -e ".[test]" && python -m pytest -n auto',
+        'pip install -e ".[test]" && python -m pytest -n auto --dist loadfile',
     ]
 
 

@@ -479,7 +479,7 @@ def test_a_world_of_constant_size_takes_constant_memory() -> None:
     tables: list[int] = []
     tracemalloc.start()
     try:
-        for turn in range(4_000):
+        for turn in range(5_000):
             world.things[turn % 50] = [turn, World(), {"turn": turn}]
             world.table[turn % 20] = [turn]
             world.crowd.add(turn)
@@ -496,6 +496,7 @@ def test_a_world_of_constant_size_takes_constant_memory() -> None:
     finally:
         tracemalloc.stop()
     assert max(tables) - min(tables) < 20
+    sizes.pop(0)  # by the first thousand turns not every block has found its place
     assert max(sizes) < 1.1 * min(sizes)
     assert len(list(engine.versions())) == 16
 
