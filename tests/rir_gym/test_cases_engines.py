@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import inspect
 import itertools
@@ -22,6 +23,15 @@ from rir_gym.snapshot.native import register_adapter
 from rir_gym.testing import check_restore
 
 SERVER: dict[int, list[int]] = {}
+
+
+@pytest.fixture(autouse=True)
+def _no_garbage_of_another_test() -> None:
+    """Whatever still holds a seat on the server leaves it now, not while a later world is looked at."""
+    gc.collect()
+    SERVER.clear()
+
+
 HANDLES = itertools.count(1)
 FLAKY: list[int] = []
 
